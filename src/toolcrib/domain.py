@@ -57,7 +57,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a version says. `tools` are the entries as sent, secrets replaced by `sealed:<id>`; `raw` is its one encoding."""
+    """What a version says. `tools` are the entries as sent, with secrets replaced by `sealed:<id>`."""
 
     tools: tuple[JsonObject, ...]
     description: str | None = None
