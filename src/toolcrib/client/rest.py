@@ -1,0 +1,351 @@
+"""The typed management client: one method per REST verb, answers and failures as our own types.
+
+The CLI uses it, and so may any script. It knows the wire and nothing of the server's insides, of files or of
+terminals; it never retries and never follows a redirect, so a token goes only where it was sent.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import msgspec
+
+from toolcrib import domain, errors, wire
+
+DEFAULT_ENDPOINT = "http://127.0.0.1:8700/api/projects/default"
+API_VERSION = "v1"
+_PAGE = 100
+
+T = TypeVar("T")
+JsonObject = wire.JsonObject
+
+
+class NoServer(errors.Unreachable):
+    """The toolcrib server itself could not be reached, or gave no answer in time."""
+
+
+class Client:
+    """A project of one toolcrib server. Use it as a context manager, or call `close`.
+
+    `endpoint` is the full project endpoint. `user` names the end user a key with act-for-users speaks for.
+    """
+
+    def __init__(
+        self,
+        endpoint: str = DEFAULT_ENDPOINT,
+        token: str | None = None,
+        *,
+        user: str | None = None,
+        timeout_s: float = 30.0,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self.root, self.project = split_endpoint(endpoint)
+        self.endpoint = f"{self.root}/api/projects/{quote(self.project, safe='')}"
+        headers = {"accept": "application/json"}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        if user:
+            headers["x-toolcrib-user"] = user
+        self._http = httpx2.Client(
+            headers=headers, timeout=timeout_s, transport=transport, trust_env=not is_loopback(endpoint)
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # --- toolboxes and versions --------------------------------------------------------------------------------------
+
+    def create_version(self, toolbox: str, content: wire.CreateVersion) -> wire.ToolboxVersion:
+        """Create the next version; the first one creates the toolbox and becomes its default."""
+        body = {k: v for k, v in _fields(content).items() if v is not None}
+        return self._ask("POST", f"{_toolbox(toolbox)}/versions", wire.ToolboxVersion, body=body)
+
+    def toolbox(self, name: str) -> wire.Toolbox:
+        return self._ask("GET", _toolbox(name), wire.Toolbox)
+
+    def toolboxes(self) -> Iterator[wire.Toolbox]:
+        return self._pages("/toolboxes", wire.Toolbox)
+
+    def version(self, toolbox: str, version: str) -> wire.ToolboxVersion:
+        return self._ask("GET", _version(toolbox, version), wire.ToolboxVersion)
+
+    def versions(self, toolbox: str) -> Iterator[wire.ToolboxVersion]:
+        return self._pages(f"{_toolbox(toolbox)}/versions", wire.ToolboxVersion)
+
+    def draft(self, toolbox: str, from_version: str | None = None) -> wire.CreateVersion:
+        """The content of the latest version (or the one named), to change and send back with `create_version`."""
+        source = self.version(toolbox, from_version) if from_version else self.toolbox(toolbox).versions.latest
+        return wire.CreateVersion(
+            tools=source.tools,
+            description=source.description or None,
+            metadata=source.metadata or None,
+            skills=msgspec.convert(source.skills, list[wire.SkillReference]) or None,
+            policies=source.policies or None,
+        )
+
+    def publish(self, toolbox: str, version: str, *, if_default: str | None = None) -> wire.Toolbox:
+        """Make `version` the default; with `if_default`, only while that one still is (else PreconditionFailed)."""
+        headers = {"if-match": f'"{if_default}"'} if if_default else {}
+        body = {"default_version": version}
+        return self._ask("PATCH", _toolbox(toolbox), wire.Toolbox, body=body, headers=headers)
+
+    def rollback(self, toolbox: str) -> wire.Toolbox:
+        """Make the version before the last promotion the default again, unless somebody promoted meanwhile."""
+        last = next(self.promotions(toolbox), None)
+        if last is None or last.from_version is None:
+            raise errors.BadRequest(
+                f"toolbox `{toolbox}` has nothing to roll back to: its default version was never changed",
+                hint="`toolcrib toolbox publish NAME VERSION` makes any version the default",
+            )
+        return self.publish(toolbox, last.from_version, if_default=last.to_version)
+
+    def delete_toolbox(self, name: str) -> None:
+        self._send("DELETE", self.endpoint + _toolbox(name))
+
+    def delete_version(self, toolbox: str, version: str) -> None:
+        self._send("DELETE", self.endpoint + _version(toolbox, version))
+
+    def diff(self, toolbox: str, from_version: str, to_version: str) -> wire.Diff:
+        query = {"from": from_version, "to": to_version}
+        return self._ask("GET", f"{_toolbox(toolbox)}/diff", wire.Diff, query=query)
+
+    def promotions(self, toolbox: str) -> Iterator[wire.Promotion]:
+        """Every move of the default pointer, newest first."""
+        return self._pages(f"{_toolbox(toolbox)}/promotions", wire.Promotion)
+
+    def sources(self, toolbox: str) -> list[domain.SourceState]:
+        answer = self._ask("GET", f"{_toolbox(toolbox)}/sources", dict[str, list[domain.SourceState]])
+        return answer["sources"]
+
+    def drift(self, toolbox: str) -> JsonObject:
+        return self._ask("GET", f"{_toolbox(toolbox)}/drift", JsonObject)
+
+    def accept_drift(self, toolbox: str, tool: str) -> JsonObject:
+        return self._ask("POST", f"{_toolbox(toolbox)}/drift", JsonObject, body={"accept": tool})
+
+    # --- keys and projects -------------------------------------------------------------------------------------------
+
+    def create_key(self, role: wire.RoleName, *, label: str = "", act_for_users: bool = False) -> wire.IssuedKey:
+        """Issue an API key. This answer is the only place its secret is ever shown."""
+        content = wire.CreateKey(role=role, label=label, act_for_users=act_for_users)
+        return self._ask("POST", "/keys", wire.IssuedKey, body=content)
+
+    def keys(self) -> Iterator[wire.Key]:
+        return self._pages("/keys", wire.Key)
+
+    def revoke_key(self, id: str) -> None:
+        self._send("DELETE", f"{self.endpoint}/keys/{quote(id, safe='')}")
+
+    def create_project(self, name: str) -> wire.Project:
+        answer = self._send("POST", f"{self.root}/api/projects", body=wire.CreateProject(name=name))
+        return _decode(answer, wire.Project)
+
+    def projects(self) -> Iterator[wire.Project]:
+        return self._pages(f"{self.root}/api/projects", wire.Project)
+
+    def delete_project(self, name: str) -> None:
+        self._send("DELETE", f"{self.root}/api/projects/{quote(name, safe='')}")
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def connections(self) -> list[JsonObject]:
+        return self._ask("GET", "/connections", dict[str, Any])["value"]
+
+    def connection(self, name: str) -> JsonObject:
+        return self._ask("GET", _connection(name), JsonObject)
+
+    def put_connection(self, name: str, properties: JsonObject) -> JsonObject:
+        """Create or replace a connection. `properties` holds authType, category, target, metadata?, credentials?."""
+        return self._ask("PUT", _connection(name), JsonObject, body={"properties": properties})
+
+    def delete_connection(self, name: str) -> None:
+        self._send("DELETE", self.endpoint + _connection(name))
+
+    def test_connection(self, name: str) -> JsonObject:
+        return self._ask("POST", f"{_connection(name)}/test", JsonObject)
+
+    # --- the MCP endpoint --------------------------------------------------------------------------------------------
+
+    def mcp_url(self, toolbox: str, version: str | None = None) -> str:
+        """What an agent is given: the default version's endpoint, or that of one version."""
+        path = _version(toolbox, version) if version else _toolbox(toolbox)
+        return f"{self.endpoint}{path}/mcp?api-version={API_VERSION}"
+
+    def rpc(
+        self, toolbox: str, method: str, params: JsonObject, *, version: str | None = None, expose: str | None = None
+    ) -> JsonObject:
+        """One JSON-RPC request to the MCP endpoint, no session; a JSON-RPC error raises UpstreamRefused."""
+        url = self.mcp_url(toolbox, version) + (f"&expose={expose}" if expose else "")
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = self._exchange("POST", url, body=message)
+        reply = _rpc_reply(answer)
+        if reply is None:
+            _raise_for(answer)
+            raise _not_ours(answer)
+        if "error" in reply:
+            problem = cast("JsonObject", reply["error"])
+            raise errors.UpstreamRefused(str(problem["message"]), rpc_code=problem["code"], data=problem.get("data"))
+        return reply["result"]
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _pages(self, path: str, kind: type[T]) -> Iterator[T]:
+        url = path if path.startswith("http") else self.endpoint + path
+        query: dict[str, str] = {"limit": str(_PAGE)}
+        while True:
+            page = _decode(self._send("GET", url, query=query), wire.Page[kind])
+            yield from page.data
+            if not page.has_more or page.last_id is None:
+                return
+            query["after"] = page.last_id
+
+    def _ask(self, method: str, path: str, kind: type[T], **rest: Any) -> T:
+        return _decode(self._send(method, self.endpoint + path, **rest), kind)
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: object = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx2.Response:
+        params = {"api-version": API_VERSION, **(query or {})}
+        answer = self._exchange(method, str(httpx2.URL(url, params=params)), body=body, headers=headers)
+        _raise_for(answer)
+        return answer
+
+    def _exchange(
+        self, method: str, url: str, *, body: object = None, headers: dict[str, str] | None = None
+    ) -> httpx2.Response:
+        content = None if body is None else msgspec.json.encode(body)
+        typed = {"content-type": "application/json"} if content is not None else {}
+        try:
+            return self._http.request(method, url, content=content, headers={**typed, **(headers or {})})
+        except httpx2.TimeoutException as error:
+            raise NoServer(f"`{self.root}` gave no answer in time", source=self.root, sent=True) from error
+        except httpx2.TransportError as error:
+            hint = "start the server with `toolcrib serve`, or name another with TOOLCRIB_ENDPOINT"
+            raise NoServer(f"no toolcrib server answers at `{self.root}`", source=self.root, hint=hint) from error
+
+
+def split_endpoint(endpoint: str) -> tuple[str, str]:
+    """(`http://host:port`, project) of a project endpoint, or BadSettings."""
+    parts = urlsplit(endpoint)
+    prefix, _, project = parts.path.rstrip("/").rpartition("/")
+    if parts.scheme not in ("http", "https") or not parts.netloc or prefix != "/api/projects" or not project:
+        raise errors.BadSettings(
+            f"`{endpoint}` is not a project endpoint",
+            hint=f"it looks like `{DEFAULT_ENDPOINT}`; check --project-endpoint and TOOLCRIB_ENDPOINT",
+        )
+    return f"{parts.scheme}://{parts.netloc}", project
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Does this endpoint name the machine we are on?"""
+    host = urlsplit(endpoint).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _toolbox(name: str) -> str:
+    return f"/toolboxes/{quote(name, safe='')}"
+
+
+def _version(toolbox: str, version: str) -> str:
+    return f"{_toolbox(toolbox)}/versions/{quote(version, safe='')}"
+
+
+def _connection(name: str) -> str:
+    return f"/connections/{quote(name, safe='')}"
+
+
+def _fields(content: msgspec.Struct) -> JsonObject:
+    return msgspec.structs.asdict(content)
+
+
+def _decode(answer: httpx2.Response, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except msgspec.DecodeError as error:
+        raise _not_ours(answer) from error
+
+
+def _rpc_reply(answer: httpx2.Response) -> JsonObject | None:
+    """The JSON-RPC reply in a JSON body, or None when the body is something else."""
+    try:
+        reply = msgspec.json.decode(answer.content, type=JsonObject)
+    except msgspec.DecodeError:
+        return None
+    return reply if "jsonrpc" in reply and ("result" in reply or "error" in reply) else None
+
+
+def _raise_for(answer: httpx2.Response) -> None:
+    if answer.is_success:
+        return
+    try:
+        problem = msgspec.json.decode(answer.content, type=wire.Failure).error
+    except msgspec.DecodeError:
+        raise _not_ours(answer) from None
+    raise _error(answer.status_code, problem)
+
+
+def _not_ours(answer: httpx2.Response) -> errors.BadAnswer:
+    return errors.BadAnswer(
+        f"`{answer.url.host}` answered {answer.status_code} with a body that toolcrib does not send",
+        hint="is the endpoint that of a toolcrib server of this release?",
+    )
+
+
+_BY_STATUS: dict[int, type[errors.ToolcribError]] = {
+    400: errors.BadRequest,
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    405: errors.MethodNotAllowed,
+    409: errors.Conflict,
+    412: errors.PreconditionFailed,
+    413: errors.TooLarge,
+    415: errors.UnsupportedMedia,
+    502: errors.SourceError,
+    504: errors.TimedOut,
+}
+
+
+def _error(status: int, problem: wire.Problem) -> errors.ToolcribError:
+    """Our own error for the server's envelope: by its code where we know it, else by the status."""
+    info: JsonObject = {**(problem.additionalInfo or {}), "status": status, "code": problem.code}
+    hint = cast("str | None", info.pop("hint", None))
+    kind = _by_code().get(problem.code) or _BY_STATUS.get(status, errors.ToolcribError)
+    if issubclass(kind, errors.UpstreamRefused):
+        kind = errors.SourceError
+    if issubclass(kind, errors.SourceError):
+        return kind(problem.message, hint=hint, info=info)
+    if issubclass(kind, errors.Overloaded):
+        return kind(problem.message, hint=hint)
+    return kind(problem.message, param=problem.param or None, hint=hint, info=info)
+
+
+def _by_code() -> dict[str, type[errors.ToolcribError]]:
+    """The tree by code; where a group and its leaf share one, the leaf stands for it."""
+    found: dict[str, type[errors.ToolcribError]] = {}
+    queue: list[type[errors.ToolcribError]] = [errors.ToolcribError]
+    for kind in queue:
+        if kind.__module__ == errors.__name__:
+            found[kind.code] = kind
+            queue.extend(kind.__subclasses__())
+    return found
