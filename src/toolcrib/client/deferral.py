@@ -51,9 +51,12 @@ class DeferredTools:
         self.tools = read_tools(tools)
         self.mode: Mode = mode
         self.revealed = RevealedTools(max_sessions)
+        self._threshold = threshold
+        self._never_defer = frozenset(never_defer)
+        self._ranking_name: RankingName = ranking
         self._by_name = {tool.name: tool for tool in self.tools}
         self._ranking = ranking_named(ranking, self.tools)
-        self._deferred = self._choose_deferred(threshold, frozenset(never_defer))
+        self._deferred = self._choose_deferred()
 
     @classmethod
     def from_config(
@@ -76,15 +79,25 @@ class DeferredTools:
         allowed = {*never_defer, *options.never_defer}
         return cls(own, options.threshold, allowed, options.mode, options.ranking, options.max_sessions)
 
-    def _choose_deferred(self, threshold: int, never_defer: frozenset[str]) -> frozenset[str]:
+    def with_tools(self, tools: Iterable[Tool | Mapping[str, object]]) -> Self:
+        """The same options and reveals over another tool list; self when the list is the same."""
+        changed = read_tools(tools)
+        if changed == self.tools:
+            return self
+        size = self.revealed.max_sessions
+        other = type(self)(changed, self._threshold, self._never_defer, self.mode, self._ranking_name, size)
+        other.revealed = self.revealed
+        return other
+
+    def _choose_deferred(self) -> frozenset[str]:
         # A list that brings its own tool_search (a toolbox with search) is already deferred; ours would shadow it.
         if SEARCH in self._by_name or (self.mode == "bridge" and CALL in self._by_name):
             return frozenset()
-        is_crowded = len(self.tools) >= threshold
+        is_crowded = len(self.tools) >= self._threshold
         return frozenset(
             tool.name
             for tool in self.tools
-            if tool.name not in never_defer
+            if tool.name not in self._never_defer
             and (
                 tool.deferrable is DeferrablePolicy.ALWAYS
                 or (tool.deferrable is DeferrablePolicy.AUTOMATIC and is_crowded)
@@ -98,8 +111,10 @@ class DeferredTools:
 
     @property
     def note(self) -> str:
-        """The one paragraph for the system prompt; empty when nothing is held back."""
-        return NOTE[self.mode] if self.is_active else ""
+        """The one paragraph for the system prompt; empty when nothing is held back, here or by a toolbox."""
+        if self.is_active:
+            return NOTE[self.mode]
+        return NOTE["bridge"] if SEARCH in self._by_name and CALL in self._by_name else ""
 
     def is_deferrable(self, name: str) -> bool:
         return name in self._deferred

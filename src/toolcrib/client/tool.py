@@ -74,14 +74,20 @@ def read_tool(source: Tool | Mapping[str, object]) -> Tool:
     name = body.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidPayload("a tool without a name", param="tools", hint="Give every tool a non-empty `name`.")
-    schema = next((value for key in _SCHEMA_FIELDS if isinstance(value := body.get(key), Mapping)), None)
     return Tool(
         name=name,
         description=str(body.get("description") or ""),
-        schema=stub_schema() if schema is None else cast("Schema", schema),
+        schema=_schema(body),
         deferrable=_policy(source, name),
         server=str(source.get("server") or ""),
     )
+
+
+def _schema(body: Mapping[str, object]) -> Schema:
+    for key in _SCHEMA_FIELDS:
+        if isinstance(schema := body.get(key), Mapping):
+            return cast("Schema", schema)
+    return stub_schema()
 
 
 def _policy(source: Mapping[str, object], name: str) -> DeferrablePolicy:
