@@ -14,7 +14,8 @@
     ├── AccessError                 the asker needs other credentials
     │   ├── Unauthenticated         no credential, or one nobody issued
     │   ├── Forbidden               known, but without the right
-    │   └── ForeignOrigin           a browser page or host name that is not ours
+    │   ├── ForeignOrigin           a browser page that may not call us
+    │   └── ForeignHost             a host name we do not answer to
     ├── SourceError                 the owner of an upstream or connection must act
     │   ├── Unreachable             no connection, or it broke before an answer
     │   ├── TimedOut                no answer within the limit
@@ -34,7 +35,8 @@
         ├── BadSettings             a setting is wrong
         ├── AlreadyRunning          another server holds the data directory
         ├── SealKeyMismatch         sealed values cannot be opened with this key
-        └── SchemaTooNew            the database was written by a newer release
+        ├── SchemaTooNew            the database was written by a newer release
+        └── StorageFailed           the database cannot be read or written right now
 
 Each edge maps this tree once (`web.problems`, `gateway.replies`). A message says what happened, to which named thing;
 `hint` says what to do next. Neither ever holds a secret.
@@ -120,6 +122,10 @@ class Forbidden(AccessError):
 
 class ForeignOrigin(AccessError):
     code = "foreign_origin"
+
+
+class ForeignHost(AccessError):
+    code = "foreign_host"
 
 
 class SourceError(ToolcribError):
@@ -232,3 +238,7 @@ class SealKeyMismatch(OperatorError):
 
 class SchemaTooNew(OperatorError):
     code = "schema_too_new"
+
+
+class StorageFailed(OperatorError):
+    code = "storage_failed"

@@ -1,0 +1,1 @@
+"""REST management: one module per resource, handlers of a few lines, no decisions of their own."""

@@ -1,0 +1,190 @@
+"""The composition root: settings in, a running server out. It only assembles."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+import uvicorn
+
+from toolcrib.access import Access
+from toolcrib.connections.sealing import Sealer, load_key, write_private
+from toolcrib.errors import BadSettings, SealKeyMismatch
+from toolcrib.http import Receive, Scope, Send
+from toolcrib.settings import Settings
+from toolcrib.storage import migrations, records_secrets
+from toolcrib.storage.database import Database, Transaction
+from toolcrib.storage.sqlite import DataDirectoryLock, SqliteDatabase
+from toolcrib.toolboxes.crib import Crib
+from toolcrib.toolboxes.resolve import Shelf
+from toolcrib.toolboxes.versions import Toolboxes
+from toolcrib.web.auth import Doorkeeper
+from toolcrib.web.edge import Edge
+from toolcrib.web.openapi import document
+
+log = logging.getLogger("toolcrib")
+_GRACE_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A crib with the parts that only the app itself needs."""
+
+    crib: Crib
+    edge: Edge
+    lock: DataDirectoryLock | None
+
+
+def serve(settings: Settings, *, demo: bool = False) -> int:
+    """Run a server until it is told to stop."""
+    _configure_logging(settings)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings, demo=demo))
+    return 0
+
+
+def migrate(settings: Settings) -> list[str]:
+    """Bring the database up to date; the names of the migrations that ran."""
+
+    async def run() -> list[str]:
+        async with AsyncExitStack() as stack:
+            db, _ = await _open_database(settings, stack)
+            return await db.write(migrations.apply_pending)
+
+    return asyncio.run(run())
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncGenerator[Opened]:
+    """Everything but the socket: for `serve`, and for tests that speak ASGI."""
+    async with AsyncExitStack() as stack:
+        db, lock = await _open_database(settings, stack)
+        await db.write(migrations.apply_pending)
+        sealer = await _open_seal(settings, db)
+        access = Access(db, _operator_token(settings))
+        await access.load()
+        shelf = Shelf(db)
+        access.on_project_deleted.append(shelf.drop_project)
+        toolboxes = Toolboxes(db, sealer, shelf)
+        crib = Crib(access, shelf, toolboxes, openapi=msgspec.json.encode(document()))
+        doorkeeper = Doorkeeper(
+            access,
+            auth=settings.auth == "on",
+            loopback=settings.is_loopback,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+        )
+        yield Opened(crib, Edge(crib, doorkeeper, max_body_bytes=settings.max_body_bytes), lock)
+
+
+async def _serve(settings: Settings, *, demo: bool) -> None:
+    with _listen(settings) as listener:
+        port = listener.getsockname()[1]
+        scheme = "https" if settings.tls_cert else "http"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"{scheme}://{host}:{port}"
+        async with opened(settings) as it:
+            if it.lock:
+                it.lock.announce(address)
+            if settings.auth == "off":
+                log.warning("auth is off: every request on %s is admin", address)
+            log.info("toolcrib listens on %s (project endpoint %s/api/projects/default)", address, address)
+            await _uvicorn(settings, it.edge).serve(sockets=[listener])
+
+
+def _uvicorn(settings: Settings, edge: Edge) -> uvicorn.Server:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await edge(scope, receive, send)
+
+    config = uvicorn.Config(
+        app,  # pyright: ignore[reportArgumentType] - ASGI by shape; uvicorn names its own scope types
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    return uvicorn.Server(config)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise BadSettings(
+            f"Cannot listen on {settings.host} port {settings.port}: {error.strerror}.",
+            hint="stop what holds the port, or choose another with --port",
+        ) from error
+    return listener
+
+
+async def _open_database(settings: Settings, stack: AsyncExitStack) -> tuple[Database, DataDirectoryLock | None]:
+    if settings.database_url is not None:
+        from toolcrib.storage.postgres import PostgresDatabase  # psycopg is an extra
+
+        database: Database = await asyncio.to_thread(PostgresDatabase, settings.database_url)
+        stack.push_async_callback(database.close)
+        return database, None
+    lock = DataDirectoryLock(settings.data_dir)
+    stack.callback(lock.release)
+    embedded = SqliteDatabase(settings.data_dir / "toolcrib.sqlite3")
+    stack.push_async_callback(embedded.close)
+    return embedded, lock
+
+
+async def _open_seal(settings: Settings, db: Database) -> Sealer:
+    key = load_key(text=settings.seal_key, path=settings.seal_key_file, default_path=settings.data_dir / "seal.key")
+    sealer = Sealer(key)
+
+    def check(tx: Transaction) -> None:
+        known = records_secrets.fact(tx, "seal_key_id")
+        if known is not None and known != sealer.key_id:
+            raise SealKeyMismatch(
+                f"The secrets in this database are sealed with key {known}, the key given is {sealer.key_id}.",
+                hint="start with the right TOOLCRIB_SEAL_KEY or TOOLCRIB_SEAL_KEY_FILE",
+            )
+        records_secrets.remember_fact(tx, "seal_key_id", sealer.key_id)
+
+    await db.write(check)
+    return sealer
+
+
+def _operator_token(settings: Settings) -> str:
+    if settings.admin_token is not None:
+        return settings.admin_token
+    path = settings.data_dir / "admin.token"
+    if not path.exists():
+        token = secrets.token_urlsafe(32)
+        write_private(path, token)
+        print(f"The operator's token, shown this once and kept in {path}: {token}", file=sys.stderr)
+    return path.read_text("ascii").strip()
+
+
+def _configure_logging(settings: Settings) -> None:
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.Loop

@@ -1,0 +1,1 @@
+"""How we are known to an upstream: connections, their kinds, and the sealing of every secret at rest."""

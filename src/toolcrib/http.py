@@ -1,0 +1,86 @@
+"""One HTTP request and one answer, as plain values: all that handlers know of HTTP.
+
+Routing, authentication and the mapping of failures live in `web`; this only carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from toolcrib.domain import Principal
+from toolcrib.errors import InvalidPayload, UnsupportedMedia
+
+T = TypeVar("T")
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON: Header = (b"content-type", b"application/json")
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that has been let in."""
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
+    principal: Principal
+    body: bytes = b""
+
+    @property
+    def project(self) -> str:
+        return self.params["project"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    body: bytes = b""
+    headers: tuple[Header, ...] = (JSON,)
+
+
+NO_CONTENT = Response(204, b"", ())
+
+
+@lru_cache(maxsize=1024)
+def parse_query(raw: bytes) -> Mapping[str, str]:
+    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))
+
+
+def answer(value: object, *headers: Header, status: int = 200) -> Response:
+    return Response(status, msgspec.json.encode(value), (JSON, *headers))
+
+
+def read_json(request: Request, shape: type[T]) -> T:
+    """The body as one of our wire shapes, or a refusal that names the field."""
+    content_type = request.headers.get(b"content-type", b"application/json").partition(b";")[0].strip().lower()
+    if content_type != b"application/json" and not content_type.endswith(b"+json"):
+        raise UnsupportedMedia(
+            f"The body is {content_type.decode('latin-1')!r}; this route reads application/json.", param="Content-Type"
+        )
+    try:
+        return msgspec.json.decode(request.body, type=shape)
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).partition(" - at `$")
+        param = at.strip("`.").replace("[...]", "") or _named_field(what) or "body"
+        raise InvalidPayload(f"{param}: {what}.", param=param) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidPayload(f"The body is not JSON: {error}.", param="body") from None
+    except RecursionError:
+        raise InvalidPayload("The body nests too deeply.", param="body") from None
+
+
+def _named_field(what: str) -> str:
+    """msgspec names a missing or unknown field in backticks after the word `field`."""
+    return what.rpartition("field `")[2].rstrip("`") if "field `" in what else ""

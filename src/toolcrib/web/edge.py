@@ -1,0 +1,112 @@
+"""The ASGI application: what happens to every request, in order, and to everything that goes wrong.
+
+host and origin → route → api-version → principal → project and role → body → handler → answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+from collections.abc import Sequence
+
+from toolcrib.access import LOCAL_ADMIN, require
+from toolcrib.errors import InvalidPayload, TooLarge, ToolcribError
+from toolcrib.http import Header, Receive, Request, Response, Scope, Send, parse_query
+from toolcrib.toolboxes.crib import Crib
+from toolcrib.web.auth import Doorkeeper
+from toolcrib.web.problems import crash, problem
+from toolcrib.web.routes import ROUTES, Route, Router
+
+log = logging.getLogger("toolcrib.web")
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Edge:
+    """The outermost layer: nothing leaves it but answers."""
+
+    def __init__(
+        self, crib: Crib, doorkeeper: Doorkeeper, *, max_body_bytes: int, routes: Sequence[Route] = ROUTES
+    ) -> None:
+        self._crib = crib
+        self._doorkeeper = doorkeeper
+        self._max_body_bytes = max_body_bytes
+        self._router = Router(routes)
+        self._ids = itertools.count(1)
+        self._id_prefix = secrets.token_hex(4)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = self._request_id(scope)
+        try:
+            response = await self._respond(scope, receive)
+        except ToolcribError as error:
+            response = problem(error)
+        except ClientGone:
+            return
+        except Exception:
+            log.exception("request %s: %s %s crashed", request_id, scope["method"], scope["path"])
+            response = crash(request_id)
+        await _send(send, response, request_id, with_body=scope["method"] != "HEAD")
+
+    async def _respond(self, scope: Scope, receive: Receive) -> Response:
+        headers = dict(scope["headers"])
+        self._doorkeeper.check_origin(headers)
+        route, params = self._router.match(scope["method"], _path(scope))
+        query = parse_query(scope["query_string"])
+        if route.needs_api_version and not query.get("api-version"):
+            raise InvalidPayload(
+                "The query parameter api-version is missing.", param="api-version", hint="append ?api-version=v1"
+            )
+        request = Request(scope["method"], scope["path"], params, query, headers, LOCAL_ADMIN)
+        if route.role is not None:
+            request.principal = await self._doorkeeper.principal(headers)
+            if "project" in params:
+                self._crib.access.enter(request.principal, params["project"])
+            require(request.principal, route.role)
+        request.body = await self._body(headers, receive)
+        return await route.handler(self._crib, request)
+
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        declared = headers.get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._max_body_bytes:
+            raise self._too_large()
+        message = await receive()
+        body = message.get("body", b"")
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._max_body_bytes:
+                raise self._too_large()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        return body
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"The body is over the limit of {self._max_body_bytes} bytes.",
+            param="body",
+            hint="the operator can raise max_body_bytes",
+        )
+
+    def _request_id(self, scope: Scope) -> str:
+        for name, value in scope["headers"]:
+            if name in (b"x-ms-client-request-id", b"x-request-id") and len(value) <= 128 and value.isascii():
+                return value.decode("ascii")
+        return f"{self._id_prefix}-{next(self._ids)}"
+
+
+def _path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or b""
+    return raw.decode("latin-1") if b"%" in raw else scope["path"]
+
+
+async def _send(send: Send, response: Response, request_id: str, *, with_body: bool) -> None:
+    echoed: Header = (b"x-request-id", request_id.encode())
+    again: Header = (b"x-ms-client-request-id", request_id.encode())
+    length: Header = (b"content-length", b"%d" % len(response.body))
+    headers = [*response.headers, length, echoed, again]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body if with_body else b""})

@@ -1,0 +1,228 @@
+"""Every URL in one list: method, path, handler, the role it takes, and what it reads and answers.
+
+The list is the truth that the router, the OpenAPI description, the role table and their tests are made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from toolcrib import wire
+from toolcrib.api import access, health, toolboxes
+from toolcrib.domain import Role
+from toolcrib.errors import MethodNotAllowed, NotFound
+from toolcrib.http import Request, Response
+from toolcrib.toolboxes.crib import Crib
+
+Handler = Callable[[Crib, Request], Awaitable[Response]]
+PROJECT = "/api/projects/{project}"
+PAGING = ("limit", "order", "after", "before")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One URL. `role` None means that no credential is needed."""
+
+    method: str
+    path: str
+    handler: Handler
+    role: Role | None
+    summary: str
+    answers: Any = None
+    reads: Any = None
+    status: int = 200
+    query: tuple[str, ...] = ()
+    required_query: tuple[str, ...] = ()
+    refusals: tuple[int, ...] = ()
+
+    @property
+    def needs_api_version(self) -> bool:
+        return self.path.startswith("/api/")
+
+    @property
+    def operation(self) -> str:
+        return f"{self.handler.__module__.rpartition('.')[2]}.{self.handler.__name__.rstrip('_')}"
+
+
+def _box(method: str, path: str, handler: Handler, role: Role, summary: str, **rest: Any) -> Route:
+    return Route(method, f"{PROJECT}/toolboxes{path}", handler, role, summary, **rest)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/healthz", health.healthz, None, "Is the process up?", wire.Health),
+    Route("GET", "/readyz", health.readyz, None, "Can it answer requests?", wire.Health),
+    Route("GET", "/openapi.json", health.openapi, None, "This description.", dict[str, Any]),
+    # toolboxes
+    _box("GET", "", toolboxes.list_, Role.viewer, "List toolboxes.", answers=wire.Page[wire.Toolbox], query=PAGING),
+    _box("GET", "/{name}", toolboxes.get, Role.viewer, "Get a toolbox.", answers=wire.Toolbox),
+    _box(
+        "PATCH",
+        "/{name}",
+        toolboxes.set_default,
+        Role.editor,
+        "Promote a version: make it the default. `If-Match` with the toolbox's ETag guards against races.",
+        reads=wire.SetDefaultVersion,
+        answers=wire.Toolbox,
+        refusals=(412,),
+    ),
+    _box("DELETE", "/{name}", toolboxes.delete, Role.editor, "Delete a toolbox with all its versions.", status=204),
+    _box(
+        "POST",
+        "/{name}/versions",
+        toolboxes.create_version,
+        Role.editor,
+        "Create a version; the first one creates the toolbox and becomes its default.",
+        reads=wire.CreateVersion,
+        answers=wire.ToolboxVersion,
+    ),
+    _box(
+        "GET",
+        "/{name}/versions",
+        toolboxes.list_versions,
+        Role.viewer,
+        "List the versions of a toolbox.",
+        answers=wire.Page[wire.ToolboxVersion],
+        query=PAGING,
+    ),
+    _box(
+        "GET",
+        "/{name}/versions/{version}",
+        toolboxes.get_version,
+        Role.viewer,
+        "Get a version.",
+        answers=wire.ToolboxVersion,
+    ),
+    _box(
+        "DELETE",
+        "/{name}/versions/{version}",
+        toolboxes.delete_version,
+        Role.editor,
+        "Delete a version; deleting the only one deletes the toolbox.",
+        status=204,
+    ),
+    _box(
+        "GET",
+        "/{name}/diff",
+        toolboxes.diff,
+        Role.viewer,
+        "Compare two versions by entry, field and skill.",
+        answers=wire.Diff,
+        required_query=("from", "to"),
+    ),
+    _box(
+        "GET",
+        "/{name}/promotions",
+        toolboxes.promotions,
+        Role.viewer,
+        "The history of the default pointer, newest first.",
+        answers=wire.Page[wire.Promotion],
+        query=PAGING,
+    ),
+    # projects and keys
+    Route("GET", "/api/projects", access.list_projects, Role.viewer, "List projects.", wire.Page[wire.Project]),
+    Route(
+        "POST",
+        "/api/projects",
+        access.create_project,
+        Role.admin,
+        "Create a project.",
+        wire.Project,
+        wire.CreateProject,
+        refusals=(409,),
+    ),
+    Route(
+        "DELETE",
+        PROJECT,
+        access.delete_project,
+        Role.admin,
+        "Delete a project and all it holds.",
+        status=204,
+        refusals=(409,),
+    ),
+    Route("GET", f"{PROJECT}/keys", access.list_keys, Role.admin, "List API keys.", wire.Page[wire.Key]),
+    Route(
+        "POST",
+        f"{PROJECT}/keys",
+        access.create_key,
+        Role.admin,
+        "Issue an API key; the answer shows it once.",
+        wire.IssuedKey,
+        wire.CreateKey,
+    ),
+    Route("DELETE", f"{PROJECT}/keys/{{key}}", access.revoke_key, Role.admin, "Revoke an API key.", status=204),
+)
+
+
+@dataclass(slots=True)
+class _Node:
+    """One segment of the tree of paths."""
+
+    literals: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
+    parameter: _Node | None = None
+    parameter_name: str = ""
+    verbs: dict[str, _Node] = field(default_factory=dict[str, "_Node"])  # `{name}:verb`
+    methods: dict[str, Route] = field(default_factory=dict[str, Route])
+
+
+class Router:
+    """Finds the route of a path by walking its segments; cost grows with the path, not with the list."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._root = _Node()
+        for route in routes:
+            self._add(route)
+
+    def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        """`path` still percent-encoded, so that an encoded slash stays inside its segment."""
+        node, params = self._root, dict[str, str]()
+        for segment in path.split("/")[1:]:
+            found = node.literals.get(segment) or self._parameter(node, segment, params)
+            if found is None:
+                raise NotFound(f"There is nothing at {path[:200]}.", hint="/openapi.json lists every route")
+            node = found
+        route = node.methods.get(method)
+        if route is None:
+            raise _no_method(node, method, path)
+        return route, params
+
+    def _add(self, route: Route) -> None:
+        node = self._root
+        for segment in route.path.split("/")[1:]:
+            node = self._child(node, segment)
+        if route.method in node.methods:
+            raise ValueError(f"two routes for {route.method} {route.path}")
+        node.methods[route.method] = route
+
+    def _child(self, node: _Node, segment: str) -> _Node:
+        if not segment.startswith("{"):
+            return node.literals.setdefault(segment, _Node())
+        name, _, verb = segment.partition("}")
+        node.parameter_name = name[1:]
+        if verb:
+            return node.verbs.setdefault(verb[1:], _Node())
+        node.parameter = node.parameter or _Node()
+        return node.parameter
+
+    def _parameter(self, node: _Node, segment: str, params: dict[str, str]) -> _Node | None:
+        value, colon, verb = segment.rpartition(":")
+        if colon and (found := node.verbs.get(verb)):
+            params[node.parameter_name] = _decode(value)
+            return found
+        if node.parameter is None or not segment:
+            return None
+        params[node.parameter_name] = _decode(segment)
+        return node.parameter
+
+
+def _decode(segment: str) -> str:
+    return unquote(segment) if "%" in segment else segment
+
+
+def _no_method(node: _Node, method: str, path: str) -> MethodNotAllowed | NotFound:
+    if not node.methods:
+        return NotFound(f"There is nothing at {path[:200]}.", hint="/openapi.json lists every route")
+    allowed = sorted(node.methods)
+    return MethodNotAllowed(f"{path[:200]} takes {', '.join(allowed)}, not {method}.", info={"allowed": allowed})
