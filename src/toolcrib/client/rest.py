@@ -321,8 +321,7 @@ _BY_STATUS: dict[int, type[errors.ToolcribError]] = {
     412: errors.PreconditionFailed,
     413: errors.TooLarge,
     415: errors.UnsupportedMedia,
-    502: errors.SourceError,
-    504: errors.TimedOut,
+    424: errors.SourceError,
 }
 
 
@@ -330,14 +329,15 @@ def _error(status: int, problem: wire.Problem) -> errors.ToolcribError:
     """Our own error for the server's envelope: by its code where we know it, else by the status."""
     info: JsonObject = {**(problem.additionalInfo or {}), "status": status, "code": problem.code}
     hint = cast("str | None", info.pop("hint", None))
+    message = problem.message.removesuffix(f" ({hint})")  # the server says it in both places, for clients that read one
     kind = _by_code().get(problem.code) or _BY_STATUS.get(status, errors.ToolcribError)
     if issubclass(kind, errors.UpstreamRefused):
         kind = errors.SourceError
     if issubclass(kind, errors.SourceError):
-        return kind(problem.message, hint=hint, info=info)
+        return kind(message, hint=hint, info=info)
     if issubclass(kind, errors.Overloaded):
-        return kind(problem.message, hint=hint)
-    return kind(problem.message, param=problem.param or None, hint=hint, info=info)
+        return kind(message, hint=hint)
+    return kind(message, param=problem.param or None, hint=hint, info=info)
 
 
 def _by_code() -> dict[str, type[errors.ToolcribError]]:

@@ -115,8 +115,8 @@ def test_rollback_of_a_toolbox_never_promoted_is_refused_without_a_write() -> No
         (403, "credentials_are_write_only", errors.Forbidden),
         (409, "conflict", errors.Conflict),
         (412, "precondition_failed", errors.PreconditionFailed),
-        (502, "unreachable", errors.Unreachable),
-        (502, "upstream_error", errors.SourceError),
+        (424, "unreachable", errors.Unreachable),
+        (424, "upstream_error", errors.SourceError),
         (503, "overloaded", errors.Overloaded),
         (500, "internal_error", errors.ToolcribError),
         (418, "made_up_tomorrow", errors.ToolcribError),
@@ -131,8 +131,15 @@ def test_an_envelope_becomes_our_own_error(status: int, code: str, kind: type[er
 
 def test_an_unreachable_upstream_is_not_mistaken_for_an_unreachable_server() -> None:
     with pytest.raises(errors.Unreachable) as caught:
-        client(failing(502, "unreachable")).toolbox("ops")
+        client(failing(424, "unreachable")).toolbox("ops")
     assert not isinstance(caught.value, rest.NoServer)
+
+
+def test_a_hint_is_said_once_though_the_server_sends_it_twice() -> None:
+    body = {"error": {"code": "not_found", "message": "no (look)", "additionalInfo": {"hint": "look"}}}
+    with pytest.raises(errors.NotFound) as caught:
+        client(lambda _: httpx2.Response(404, json=body)).toolbox("ops")
+    assert (caught.value.message, caught.value.hint) == ("no", "look")
 
 
 def test_the_field_at_fault_is_kept() -> None:
