@@ -24,7 +24,7 @@ from toolcrib.client.finder import (
     search_tool,
 )
 from toolcrib.client.ranking import RankingName, ranking_named
-from toolcrib.client.sessions import RevealedTools
+from toolcrib.client.sessions import SessionNames
 from toolcrib.client.tool import DeferrablePolicy, Tool, read_tools
 from toolcrib.errors import InvalidPayload, NotFound
 
@@ -50,7 +50,7 @@ class DeferredTools:
             raise InvalidPayload(f"unknown mode {mode!r}", param="mode", hint='Use "reveal" or "bridge".')
         self.tools = read_tools(tools)
         self.mode: Mode = mode
-        self.revealed = RevealedTools(max_sessions)
+        self.revealed = SessionNames(max_sessions)
         self._threshold = threshold
         self._never_defer = frozenset(never_defer)
         self._ranking_name: RankingName = ranking
@@ -93,16 +93,14 @@ class DeferredTools:
         # A list that brings its own tool_search (a toolbox with search) is already deferred; ours would shadow it.
         if SEARCH in self._by_name or (self.mode == "bridge" and CALL in self._by_name):
             return frozenset()
-        is_crowded = len(self.tools) >= self._threshold
-        return frozenset(
-            tool.name
-            for tool in self.tools
-            if tool.name not in self._never_defer
-            and (
-                tool.deferrable is DeferrablePolicy.ALWAYS
-                or (tool.deferrable is DeferrablePolicy.AUTOMATIC and is_crowded)
-            )
-        )
+        return frozenset(tool.name for tool in self.tools if self._holds_back(tool))
+
+    def _holds_back(self, tool: Tool) -> bool:
+        if tool.name in self._never_defer or (tool.is_watched and self.mode == "bridge"):
+            return False
+        if tool.deferrable is DeferrablePolicy.ALWAYS:
+            return True
+        return tool.deferrable is DeferrablePolicy.AUTOMATIC and len(self.tools) >= self._threshold
 
     @property
     def is_active(self) -> bool:

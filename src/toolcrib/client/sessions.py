@@ -1,4 +1,4 @@
-"""Which tools each session has revealed, for a bounded number of sessions.
+"""Tool names kept per session, for a bounded number of sessions: what each has revealed.
 
 The longest unused session is forgotten first: it simply searches again. Nothing here knows what a tool is, and no
 session can see another's reveals.
@@ -15,7 +15,7 @@ from toolcrib.errors import InvalidPayload
 _NOTHING: frozenset[str] = frozenset()
 
 
-class RevealedTools:
+class SessionNames:
     def __init__(self, max_sessions: int) -> None:
         if max_sessions < 1:
             raise InvalidPayload("max_sessions must be at least 1", param="max_sessions")
@@ -36,10 +36,17 @@ class RevealedTools:
 
     def add(self, session: Hashable, names: Iterable[str]) -> None:
         with self._lock:
-            self._by_session[session] = self._by_session.get(session, _NOTHING) | frozenset(names)
-            self._by_session.move_to_end(session)
-            while len(self._by_session) > self.max_sessions:
-                self._by_session.popitem(last=False)
+            self._put(session, self._by_session.get(session, _NOTHING).union(names))
+
+    def put(self, session: Hashable, names: Iterable[str]) -> None:
+        with self._lock:
+            self._put(session, frozenset(names))
+
+    def _put(self, session: Hashable, names: frozenset[str]) -> None:
+        self._by_session[session] = names
+        self._by_session.move_to_end(session)
+        while len(self._by_session) > self.max_sessions:
+            self._by_session.popitem(last=False)
 
     def forget(self, session: Hashable) -> None:
         with self._lock:

@@ -40,6 +40,7 @@ class Tool:
     schema: Schema = field(default_factory=stub_schema)
     deferrable: DeferrablePolicy = DeferrablePolicy.AUTOMATIC
     server: str = ""
+    is_watched: bool = False  # approvals or guardrails know it by name, so the bridge must not hide it
     is_stub: bool = False
 
     def stub(self) -> Tool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import httpx2
 from mcp import Client, ClientSession
@@ -17,15 +17,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent
 from mcp_types import Tool as McpTool
 
-from toolcrib.client.adapters.options import DeferralOptions, deferred_tools
+from toolcrib.client.adapters.options import DeferralOptions, LiveTools
 from toolcrib.client.conversation import Outcome
 from toolcrib.client.finder import Found
 from toolcrib.client.tool import Tool, read_tool
 from toolcrib.client.toolbox import Expose, ToolboxAddress, toolbox_address
 from toolcrib.errors import NotFound
-
-if TYPE_CHECKING:
-    from toolcrib.client.deferral import DeferredTools
 
 # A server may hold an answer open while a tool works.
 _TIMEOUT = httpx2.Timeout(30.0, read=300.0)
@@ -37,30 +34,27 @@ class DeferredSession:
     def __init__(self, session: ClientSession, key: Hashable, options: DeferralOptions) -> None:
         self._session = session
         self._key = key
-        self._deferred = deferred_tools((), options)
+        self._live = LiveTools(options)
+        self._turn = self._live.turn(key, ())
         self._listed: dict[str, McpTool] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
-    @property
-    def deferred(self) -> DeferredTools:
-        return self._deferred
-
     async def list_tools(self) -> ListToolsResult:
         """Every page of the session's tools as one list, schemas the model has not asked for held back."""
         self._listed = {tool.name: tool for tool in await list_all(self._session)}
-        self._deferred = self._deferred.with_tools(read_mcp_tool(tool) for tool in self._listed.values())
-        return ListToolsResult(tools=[self._render(tool) for tool in self._deferred.turn(self._key).listed()])
+        self._turn = self._live.turn(self._key, (read_mcp_tool(tool) for tool in self._listed.values()))
+        return ListToolsResult(tools=[self._render(tool) for tool in self._turn.listed()])
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **kwargs: Any
     ) -> CallToolResult:
         """Answer a search here; send everything else, bridged or direct, to the session."""
-        if not self._deferred.is_active:
+        if not self._turn.deferred.is_active:
             return await self._session.call_tool(name, arguments, *args, **kwargs)
         try:
-            routed = self._deferred.turn(self._key).route(name, arguments or {})
+            routed = self._turn.route(name, arguments or {})
         except NotFound as error:
             return CallToolResult(content=[TextContent(text=f"{error.message}. {error.hint}")], is_error=True)
         if isinstance(routed, Found):
