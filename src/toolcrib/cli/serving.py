@@ -68,7 +68,8 @@ def migrate(data: Path | None, config: Path | None) -> None:
 
     The server does this by itself when it starts; run it first where you want the two apart.
     """
-    _app().migrate(_settings(config, data))
+    applied: list[str] = _app().migrate(_settings(config, data))
+    click.echo("\n".join(f"applied {name}" for name in applied) or "nothing to do: the schema is current")
 
 
 def _settings(config: Path | None, data: Path | None, **flags: object) -> Settings:
