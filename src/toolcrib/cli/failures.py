@@ -48,7 +48,7 @@ def report(error: BaseException) -> int:
     if isinstance(error, errors.ToolcribError):
         _say("error", _sentence(error))
         _say("hint", error.hint or _usual_hint(error))
-        return _exit_code(error)
+        return exit_code(type(error))
     _say("error", f"unexpected {type(error).__name__}: {error}")
     _say("hint", "this is a bug in toolcrib; run again with TOOLCRIB_DEBUG=1 and report what it prints")
     if os.environ.get("TOOLCRIB_DEBUG"):
@@ -73,16 +73,17 @@ def _report_usage(error: click.ClickException) -> int:
     return ExitCode.USAGE
 
 
-def _exit_code(error: errors.ToolcribError) -> int:
+def exit_code(kind: type[errors.ToolcribError]) -> ExitCode:
+    """The exit code of a kind of error."""
     from toolcrib.client.rest import NoServer  # only a failed remote verb pays for it, and has already
 
-    if isinstance(error, errors.NotFound):
+    if issubclass(kind, errors.NotFound):
         return ExitCode.NOT_FOUND
-    if isinstance(error, errors.AccessError):
+    if issubclass(kind, errors.AccessError):
         return ExitCode.AUTH
-    if isinstance(error, NoServer):
+    if issubclass(kind, NoServer):
         return ExitCode.UNREACHABLE
-    return ExitCode.USAGE if isinstance(error, errors.BadSettings) else ExitCode.FAILED
+    return ExitCode.USAGE if issubclass(kind, errors.BadSettings) else ExitCode.FAILED
 
 
 def _sentence(error: errors.ToolcribError) -> str:
