@@ -131,6 +131,7 @@ class Limits:
     """What one upstream may cost us."""
 
     connect_s: float = 10.0
+    open_s: float = 45.0
     call_s: float = 60.0
     fetch_s: float = 30.0
     answer_bytes: int = 10 * MIB
@@ -151,7 +152,7 @@ class StdioCommand:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSpec:
-    """Where to go. Equal specs share connections; `scope` (project, toolbox) keeps tenants on connections of their own."""
+    """Where to go. Equal specs share connections; `scope` (the project) keeps tenants on connections of their own."""
 
     label: str
     url: str

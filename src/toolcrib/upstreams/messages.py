@@ -1,0 +1,227 @@
+"""JSON-RPC as it is exchanged with an MCP upstream: encode what we ask, slice what comes back, never parse a result.
+
+Knows the two eras' reserved `_meta` keys. Deliberately knows no transport and no exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+
+from toolcrib import __version__, errors
+from toolcrib.domain import JsonObject
+from toolcrib.upstreams.upstream import Change, Complete, Exchange, InputRequired, Outcome, Params
+
+MODERN: Final = LATEST_MODERN_VERSION
+LEGACY: Final = LATEST_HANDSHAKE_VERSION
+LEGACY_VERSIONS: Final = HANDSHAKE_PROTOCOL_VERSIONS
+CLIENT_INFO: Final[JsonObject] = {"name": "toolcrib", "version": __version__}
+SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+MAX_ERROR_TEXT: Final = 4_000
+
+_OURS: Final = frozenset(
+    {
+        "progressToken",
+        PROTOCOL_VERSION_META_KEY,
+        CLIENT_INFO_META_KEY,
+        CLIENT_CAPABILITIES_META_KEY,
+        LOG_LEVEL_META_KEY,
+        SUBSCRIPTION_ID_KEY,
+    }
+)
+"""`_meta` keys that speak about one hop; the next hop gets ours instead."""
+
+
+class RpcError(msgspec.Struct):
+    code: int
+    message: str = ""
+    data: Any = None
+
+
+class Message(msgspec.Struct):
+    """Any JSON-RPC message. What is absent is empty; `result` and `params` stay text."""
+
+    id: int | str | None = None
+    method: str | None = None
+    params: msgspec.Raw = msgspec.Raw(b"")
+    result: msgspec.Raw = msgspec.Raw(b"")
+    error: RpcError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """How an upstream introduced itself."""
+
+    era: Literal["modern", "legacy"]
+    version: str
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    server_info: JsonObject = field(default_factory=dict[str, Any])
+    instructions: str | None = None
+
+
+class _Input(msgspec.Struct, rename="camel"):
+    result_type: str = "complete"
+    input_requests: dict[str, Any] | None = None
+    request_state: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Message).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_input = msgspec.json.Decoder(_Input).decode
+_MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_BARE_MODERN_META = msgspec.Raw(
+    _encode({PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_INFO_META_KEY: CLIENT_INFO, CLIENT_CAPABILITIES_META_KEY: {}})
+)
+
+
+def request(id: int, method: str, params: Mapping[str, Any]) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
+    return _encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
+
+
+def cancelled(id: int) -> bytes:
+    """A notice that nobody waits for the answer to this request any more."""
+    return notification("notifications/cancelled", {"requestId": id, "reason": "no longer wanted"})
+
+
+def reply(id: int | str, result: JsonObject) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def refusal(id: int | str, message: str, code: int = METHOD_NOT_FOUND) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+
+
+def canonical(value: JsonObject) -> str:
+    """One text per value, to compare and to key by."""
+    return msgspec.json.encode(value, order="sorted").decode() if value else ""
+
+
+def modern_params(params: Params, exchange: Exchange, token: int) -> Params:
+    """These params with the `_meta` of a stateless request: who we are and what the asking client can do."""
+    if "_meta" not in params and not exchange.capabilities and not exchange.wants_progress and not exchange.log_level:
+        return {**params, "_meta": _BARE_MODERN_META}
+    meta = _carried_meta(params, exchange, token)
+    meta[PROTOCOL_VERSION_META_KEY] = MODERN
+    meta[CLIENT_INFO_META_KEY] = CLIENT_INFO
+    meta[CLIENT_CAPABILITIES_META_KEY] = exchange.capabilities
+    if exchange.log_level:
+        meta[LOG_LEVEL_META_KEY] = exchange.log_level
+    return {**params, "_meta": meta}
+
+
+def legacy_params(params: Params, exchange: Exchange, token: int) -> Params:
+    if "_meta" not in params and not exchange.wants_progress:
+        return params
+    meta = _carried_meta(params, exchange, token)
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": meta} if meta else rest
+
+
+def _carried_meta(params: Params, exchange: Exchange, token: int) -> JsonObject:
+    given: Any = params.get("_meta")
+    if isinstance(given, msgspec.Raw):
+        given = _decode_object(given)
+    if not isinstance(given, dict):
+        given = {}
+    given = cast("JsonObject", given)
+    meta: JsonObject = {key: value for key, value in given.items() if key not in _OURS}
+    if exchange.wants_progress:
+        meta["progressToken"] = token
+    return meta
+
+
+def read(text: bytes, source: str) -> Message:
+    try:
+        return _decode(text)
+    except _MALFORMED as error:
+        raise errors.BadAnswer(f"{source!r} sent something that is not a JSON-RPC message.", source=source) from error
+
+
+def read_object(text: bytes | msgspec.Raw, source: str) -> JsonObject:
+    if not text:
+        return {}
+    try:
+        return _decode_object(text)
+    except _MALFORMED as error:
+        raise errors.BadAnswer(f"{source!r} sent something that is not a JSON object.", source=source) from error
+
+
+def outcome(message: Message, id: int, source: str) -> Outcome:
+    """What this answer to our request `id` amounts to; an answer to anything else is never delivered."""
+    if message.error is not None and (message.id == id or message.id is None):
+        raise refused(message.error, source)
+    if message.id != id:
+        raise errors.BadAnswer(f"{source!r} answered a request that was not asked on this connection.", source=source)
+    result = bytes(message.result)
+    if not result.startswith(b"{"):
+        raise errors.BadAnswer(f"{source!r} sent an answer without a result object.", source=source)
+    return _classified(result, source)
+
+
+def _classified(result: bytes, source: str) -> Outcome:
+    try:
+        if not result.isascii():
+            result.decode()
+        if b'"input_required"' not in result:
+            return Complete(result)
+        head = _decode_input(result)
+    except _MALFORMED as error:
+        raise errors.BadAnswer(f"{source!r} sent a result that cannot be read.", source=source) from error
+    if head.result_type != "input_required":
+        return Complete(result)
+    return InputRequired(head.input_requests or {}, head.request_state, result)
+
+
+def refused(error: RpcError, source: str) -> errors.UpstreamRefused:
+    return errors.UpstreamRefused(error.message[:MAX_ERROR_TEXT], rpc_code=error.code, data=error.data, source=source)
+
+
+def change(message: Message, source: str) -> Change | None:
+    """What this notification says has changed, if that is what it says."""
+    match message.method:
+        case "notifications/tools/list_changed":
+            return Change("tools")
+        case "notifications/resources/list_changed":
+            return Change("resources")
+        case "notifications/prompts/list_changed":
+            return Change("prompts")
+        case "notifications/resources/updated":
+            uri = read_object(message.params, source).get("uri")
+            return Change("resource", uri) if isinstance(uri, str) else None
+        case _:
+            return None
+
+
+def hello_from_discover(result: JsonObject) -> Hello:
+    meta: JsonObject = result.get("_meta") or {}
+    return Hello("modern", MODERN, result.get("capabilities") or {}, meta.get(SERVER_INFO_META_KEY) or {},
+                 result.get("instructions"))  # fmt: skip
+
+
+def hello_from_initialize(result: JsonObject, source: str) -> Hello:
+    version = result.get("protocolVersion")
+    if version not in LEGACY_VERSIONS:
+        raise errors.BadAnswer(f"{source!r} insists on protocol version {version!r:.40}, unknown here.", source=source)
+    return Hello("legacy", version, result.get("capabilities") or {}, result.get("serverInfo") or {},
+                 result.get("instructions"))  # fmt: skip
+
+
+def initialize_params(capabilities: JsonObject) -> JsonObject:
+    return {"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": CLIENT_INFO}

@@ -1,0 +1,146 @@
+"""The stateless era (2026-07-28) over HTTP: every request stands alone, closing its stream cancels it.
+
+The hot path of the gateway is `Modern.request`. Deliberately knows no sessions: there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from mcp.shared.inbound import NAME_BEARING_METHODS, encode_header_value, mcp_param_headers
+
+from toolcrib import egress, errors
+from toolcrib.upstreams import messages
+from toolcrib.upstreams.dialogue import Ask, Stale
+from toolcrib.upstreams.endpoint import Cut, Endpoint
+from toolcrib.upstreams.events import EventParser
+from toolcrib.upstreams.turn import Report, Turn
+from toolcrib.upstreams.upstream import Background, Outcome, Params
+
+_VERSION: Final = f"mcp-protocol-version: {messages.MODERN}\r\n".encode()
+_DOUBTFUL: Final = frozenset({-32022, -32000, -32600})
+"""Codes with which servers of another era turn a stateless request away."""
+MAX_EVENT_BYTES: Final = 1024 * 1024
+
+
+class Modern:
+    def __init__(self, endpoint: Endpoint, hello: messages.Hello, report: Report, nobody: Background) -> None:
+        self.hello = hello
+        self._endpoint = endpoint
+        self._report = report
+        self._nobody = nobody
+        self._ids = itertools.count(1)
+        self._uris: frozenset[str] = frozenset()
+        self._listening: asyncio.Task[bool] | None = None
+        self._acknowledged = asyncio.Event()
+
+    @property
+    def is_alive(self) -> bool:
+        return True
+
+    async def request(self, ask: Ask) -> Outcome:
+        number, source = next(self._ids), self._endpoint.source
+        body = messages.request(number, ask.method, messages.modern_params(ask.params, ask.exchange, number))
+        idle_s = egress.KEPT_S if ask.resendable else egress.FRESH_S
+        answer = await self._endpoint.post(_headers(ask), body, limit=ask.limit, max_idle_s=idle_s)
+        if answer.status != 200:
+            answer.close()
+            raise self._refusal(answer)
+        if not answer.streamed:
+            return messages.outcome(messages.read(answer.body, source), number, source)
+        turn = Turn(number, ask.exchange, source, self._report, None)
+        outcome = await self._endpoint.follow(answer, turn, ask.limit)
+        if isinstance(outcome, Cut):
+            message = f"{source!r} ended the stream without an answer."
+            raise errors.Unreachable(message, sent=True, source=source)
+        return outcome
+
+    async def watch(self) -> bool:
+        """One `subscriptions/listen` after the other: a changed set of resources means a new one."""
+        while True:
+            self._listening = task = asyncio.create_task(self._listen(self._uris))
+            try:
+                return await task
+            except asyncio.CancelledError:
+                current = asyncio.current_task()
+                if current is None or current.cancelling():
+                    raise
+
+    async def follow(self, uris: frozenset[str]) -> None:
+        if uris == self._uris:
+            return
+        self._uris = uris
+        task, self._listening = self._listening, None
+        if task is not None:
+            self._acknowledged.clear()
+            task.cancel()
+            async with asyncio.timeout(self._endpoint.limits.connect_s):
+                await self._acknowledged.wait()
+
+    async def aclose(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+
+    async def _listen(self, uris: frozenset[str]) -> bool:
+        number, source = next(self._ids), self._endpoint.source
+        wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+        params = {"notifications": {**wanted, **({"resourceSubscriptions": sorted(uris)} if uris else {})}}
+        ask = Ask("subscriptions/listen", params, self._nobody, MAX_EVENT_BYTES)
+        body = messages.request(number, ask.method, messages.modern_params(ask.params, ask.exchange, number))
+        answer = await self._endpoint.post(_headers(ask), body, limit=MAX_EVENT_BYTES)
+        try:
+            if answer.status != 200 or not answer.streamed:
+                return False
+            parser = EventParser(source, MAX_EVENT_BYTES)
+            while piece := await answer.read():
+                for event in parser.feed(piece):
+                    if event.data and self._heard(messages.read(event.data, source)):
+                        return True
+            return True
+        finally:
+            self._acknowledged.set()
+            answer.close()
+
+    def _heard(self, message: messages.Message) -> bool:
+        """Pass a change on; true when this was the graceful end."""
+        self._acknowledged.set()
+        if (changed := messages.change(message, self._endpoint.source)) is not None:
+            self._report(changed)
+        return message.method is None
+
+    def _refusal(self, answer: egress.HttpAnswer) -> errors.SourceError | Stale:
+        refusal = self._endpoint.refusal(answer)
+        if answer.status not in (400, 404, 405, 406, 415) or isinstance(refusal, errors.AuthFailed):
+            return refusal
+        if isinstance(refusal, errors.UpstreamRefused) and refusal.rpc_code not in _DOUBTFUL:
+            return refusal
+        return Stale(refusal, era=True)
+
+
+async def discover(endpoint: Endpoint, nobody: Background) -> egress.HttpAnswer:
+    """The probe: `server/discover` with the id 0, whatever comes back."""
+    ask = Ask("server/discover", {}, nobody, endpoint.limits.answer_bytes)
+    body = messages.request(0, ask.method, messages.modern_params(ask.params, ask.exchange, 0))
+    return await endpoint.post(_headers(ask), body, limit=ask.limit)
+
+
+def _headers(ask: Ask) -> bytes:
+    lines = f"mcp-method: {ask.method}\r\n"
+    key = NAME_BEARING_METHODS.get(ask.method)
+    if key is not None and isinstance(name := ask.params.get(key), str):
+        lines += f"mcp-name: {encode_header_value(name)}\r\n"
+    if ask.mirror:
+        mirrored = mcp_param_headers(ask.mirror, _arguments(ask.params))
+        lines += "".join(f"{name}: {value}\r\n" for name, value in mirrored.items())
+    return _VERSION + lines.encode("ascii")
+
+
+def _arguments(params: Params) -> Params:
+    given: Any = params.get("arguments")
+    if isinstance(given, msgspec.Raw):
+        given = msgspec.json.decode(given)
+    return cast("Params", given) if isinstance(given, Mapping) else {}

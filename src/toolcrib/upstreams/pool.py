@@ -1,0 +1,261 @@
+"""Every upstream in use: opened on first use, shared by equal specs, guarded, swept, closed.
+
+The guard gives each request a slot, a deadline and at most one safe repetition, and keeps the breaker. Deliberately
+does not know what an upstream speaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol, TypeVar
+
+from toolcrib import egress, errors
+from toolcrib.domain import JsonObject, Principal
+from toolcrib.upstreams.breaker import Breaker
+from toolcrib.upstreams.dialogue import Ask
+from toolcrib.upstreams.eras import Eras
+from toolcrib.upstreams.mcp_server import McpServer, World
+from toolcrib.upstreams.upstream import (
+    Change,
+    ChangeListener,
+    Exchange,
+    HeaderMap,
+    Limits,
+    Listing,
+    Outcome,
+    Params,
+    StdioCommand,
+    Upstream,
+    UpstreamSpec,
+)
+
+SWEEP_S: Final = 30.0
+SAFE_METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "ping"})
+
+T = TypeVar("T")
+
+
+class Kind(Protocol):
+    """What a kind of upstream implements; credentials arrive as headers."""
+
+    async def request(self, ask: Ask, headers: Mapping[str, str]) -> Outcome: ...
+
+    async def fetch(self, exchange: Exchange, headers: Mapping[str, str]) -> Listing: ...
+
+    async def subscribe(self, uri: str, exchange: Exchange, headers: Mapping[str, str]) -> None: ...
+
+    async def unsubscribe(self, uri: str, exchange: Exchange, headers: Mapping[str, str]) -> None: ...
+
+    async def sweep(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class UpstreamPool:
+    def __init__(
+        self,
+        *,
+        commands: Mapping[str, StdioCommand] | None = None,
+        on_change: ChangeListener | None = None,
+        tls: Callable[[], ssl.SSLContext] = egress.trust_store,
+    ) -> None:
+        self._world = World(commands or {}, Eras(), functools.cache(tls), on_change or _ignore)
+        self._guards: dict[UpstreamSpec, Guard] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def upstream(self, spec: UpstreamSpec) -> Upstream:
+        """The upstream that this spec describes; nothing is opened until something is asked of it."""
+        guard = self._guards.get(spec)
+        if guard is None:
+            self._guards[spec] = guard = Guard(spec.label, McpServer(spec, self._world), spec.limits)
+        return GuardedUpstream(spec, guard)
+
+    async def retire(self, spec: UpstreamSpec) -> None:
+        """Nothing refers to this spec any more: close what is open for it."""
+        guard = self._guards.pop(spec, None)
+        if guard is not None:
+            await guard.kind.aclose()
+
+    def start_sweeping(self) -> None:
+        """Close idle connections from time to time; ends with `aclose`."""
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep())
+
+    async def aclose(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait([self._sweeper])
+        guards, self._guards = list(self._guards.values()), {}
+        await asyncio.gather(*(guard.kind.aclose() for guard in guards))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            for guard in list(self._guards.values()):
+                await guard.kind.sweep()
+
+
+class Guard:
+    """What all handles of one upstream share: its slots and its breaker."""
+
+    def __init__(self, source: str, kind: Kind, limits: Limits) -> None:
+        self.source = source
+        self.kind = kind
+        self.limits = limits
+        self.breaker = Breaker(source)
+        self._slots = asyncio.Semaphore(limits.concurrent)
+
+    async def run(self, work: Callable[[], Awaitable[T]], timeout: asyncio.Timeout, *, resendable: bool) -> T:
+        await self._slot()
+        try:
+            async with timeout:
+                try:
+                    return await self._attempt(work, timeout)
+                except errors.Unreachable as error:
+                    if (error.sent and not resendable) or error.retry_after_s is not None:
+                        raise
+                await asyncio.sleep(random.uniform(0.05, 0.15))  # noqa: S311 - jitter, not a secret
+                return await self._attempt(work, timeout)
+        except TimeoutError:
+            raise errors.TimedOut(f"{self.source!r} did not answer in time.", source=self.source) from None
+        finally:
+            self._slots.release()
+
+    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: asyncio.Timeout) -> T:
+        self.breaker.admit()
+        try:
+            result = await work()
+        except (errors.Unreachable, errors.TimedOut, TimeoutError):
+            self.breaker.failed()
+            raise
+        except asyncio.CancelledError:
+            (self.breaker.failed if timeout.expired() else self.breaker.abandoned)()
+            raise
+        except errors.UpstreamRefused:
+            self.breaker.succeeded()
+            raise
+        except BaseException:
+            self.breaker.abandoned()
+            raise
+        self.breaker.succeeded()
+        return result
+
+    async def _slot(self) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            async with asyncio.timeout(self.limits.queue_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            message = f"{self.source!r} already has {self.limits.concurrent} requests in flight."
+            raise errors.Overloaded(message, retry_after_s=1.0) from None
+
+
+class GuardedUpstream:
+    """An `Upstream`: one spec's credentials in front of what equal specs share."""
+
+    def __init__(self, spec: UpstreamSpec, guard: Guard) -> None:
+        self.label = spec.label
+        self._spec = spec
+        self._guard = guard
+
+    async def request(
+        self,
+        method: str,
+        params: Params,
+        exchange: Exchange,
+        *,
+        timeout_s: float | None = None,
+        safe_to_retry: bool = False,
+        mirror: HeaderMap | None = None,
+    ) -> Outcome:
+        guard, limits = self._guard, self._spec.limits
+        headers = await self._spec.credentials(exchange.principal)
+        timeout = asyncio.timeout(timeout_s if timeout_s is not None else limits.call_s)
+        if exchange.capabilities:
+            exchange = _Patient(exchange, timeout)
+        ask = Ask(method, params, exchange, limits.answer_bytes, safe_to_retry or method in SAFE_METHODS, mirror)
+        return await guard.run(lambda: guard.kind.request(ask, headers), timeout, resendable=ask.resendable)
+
+    async def fetch(self, exchange: Exchange) -> Listing:
+        guard = self._guard
+        headers = await self._spec.credentials(exchange.principal)
+        timeout = asyncio.timeout(guard.limits.open_s + guard.limits.fetch_s)
+        return await guard.run(lambda: guard.kind.fetch(exchange, headers), timeout, resendable=True)
+
+    async def subscribe(self, uri: str, exchange: Exchange) -> None:
+        guard = self._guard
+        headers = await self._spec.credentials(exchange.principal)
+        work = functools.partial(guard.kind.subscribe, uri, exchange, headers)
+        await guard.run(work, asyncio.timeout(guard.limits.call_s), resendable=False)
+
+    async def unsubscribe(self, uri: str, exchange: Exchange) -> None:
+        guard = self._guard
+        headers = await self._spec.credentials(exchange.principal)
+        work = functools.partial(guard.kind.unsubscribe, uri, exchange, headers)
+        await guard.run(work, asyncio.timeout(guard.limits.call_s), resendable=False)
+
+    async def aclose(self) -> None:
+        """Handles hold nothing; the pool closes what they share."""
+
+
+class _Patient:
+    """An exchange whose deadline stands still while the asking side is being asked something."""
+
+    def __init__(self, exchange: Exchange, timeout: asyncio.Timeout) -> None:
+        self._exchange = exchange
+        self._timeout = timeout
+        self._asking = 0
+        self._left_s = 0.0
+
+    @property
+    def principal(self) -> Principal:
+        return self._exchange.principal
+
+    @property
+    def capabilities(self) -> JsonObject:
+        return self._exchange.capabilities
+
+    @property
+    def wants_progress(self) -> bool:
+        return self._exchange.wants_progress
+
+    @property
+    def log_level(self) -> str | None:
+        return self._exchange.log_level
+
+    async def progress(self, params: JsonObject) -> None:
+        await self._exchange.progress(params)
+
+    async def log(self, params: JsonObject) -> None:
+        await self._exchange.log(params)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        self._pause()
+        try:
+            return await self._exchange.ask(method, params)
+        finally:
+            self._resume()
+
+    def _pause(self) -> None:
+        when = self._timeout.when()
+        if self._asking == 0 and when is not None:
+            self._left_s = when - asyncio.get_running_loop().time()
+            self._timeout.reschedule(None)
+        self._asking += 1
+
+    def _resume(self) -> None:
+        self._asking -= 1
+        if self._asking == 0 and not self._timeout.expired() and self._left_s:
+            with contextlib.suppress(RuntimeError):  # the call may have ended meanwhile
+                self._timeout.reschedule(asyncio.get_running_loop().time() + self._left_s)
+
+
+def _ignore(spec: UpstreamSpec, change: Change) -> None:
+    del spec, change
