@@ -1,0 +1,1 @@
+"""What tools a version contains: how they are named, guarded, compared over time and served."""
