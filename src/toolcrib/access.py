@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from toolcrib.domain import ApiKey, Principal, Project, Role
-from toolcrib.errors import Conflict, Forbidden, Unauthenticated
+from toolcrib.errors import Conflict, Forbidden, InvalidPayload, Unauthenticated
 from toolcrib.storage import records_access as records
 from toolcrib.storage.database import Database
 
@@ -40,8 +40,10 @@ class Access:
         self._clock = clock
         self._verified: dict[bytes, Principal] = {_digest(operator_token): OPERATOR}
         self._operator = _digest(operator_token)
+        self._withdrawals = 0  # grows whenever a credential stops being good
         self._projects: frozenset[str] = frozenset()
-        self.on_project_deleted: list[Callable[[str], None]] = []
+        # Told the project's name and, for every toolbox name it ever used, the epoch of the deletion.
+        self.on_project_deleted: list[Callable[[str, Mapping[str, int]], None]] = []
 
     async def load(self) -> None:
         self._projects = frozenset(p.name for p in await self._db.read(records.list_projects))
@@ -69,11 +71,11 @@ class Access:
     async def delete_project(self, name: str) -> None:
         if name == "default":
             raise Conflict("The project 'default' cannot be deleted.")
-        await self._db.write(lambda tx: records.delete_project(tx, name))
+        epochs = await self._db.write(lambda tx: records.delete_project(tx, name))
         self._projects -= {name}
-        self._verified = {d: p for d, p in self._verified.items() if p.project != name}
+        self._withdraw(lambda principal: principal.project == name)
         for listener in self.on_project_deleted:
-            listener(name)
+            listener(name, epochs)
 
     async def keys(self, project: str) -> list[ApiKey]:
         return await self._db.read(lambda tx: records.list_keys(tx, project))
@@ -81,29 +83,39 @@ class Access:
     async def issue_key(self, project: str, role: Role, label: str, *, may_act_for_users: bool) -> Issued:
         key = ApiKey(secrets.token_hex(6), project, role, label, may_act_for_users, int(self._clock()))
         secret = f"{_PREFIX}_{key.id}_{secrets.token_urlsafe(32)}"
-        await self._db.write(lambda tx: records.create_key(tx, key, _digest(secret)))
+        await self._db.write(lambda tx: records.create_key(tx, project, key, _digest(secret)))
         return Issued(key, secret)
 
     async def revoke_key(self, project: str, key_id: str) -> None:
         await self._db.write(lambda tx: records.revoke_key(tx, project, key_id, int(self._clock())))
-        self._verified = {d: p for d, p in self._verified.items() if p.key_id != key_id}
+        self._withdraw(lambda principal: principal.key_id == key_id)
+
+    def _withdraw(self, is_withdrawn: Callable[[Principal], bool]) -> None:
+        self._withdrawals += 1
+        self._verified = {d: p for d, p in self._verified.items() if not is_withdrawn(p)}
 
     async def _by_key(self, token: str, digest: bytes) -> Principal:
-        prefix, _, rest = token[:_LONGEST_TOKEN].partition("_")
-        key_id = rest.partition("_")[0]
-        found = None
-        if prefix == _PREFIX and len(token) <= _LONGEST_TOKEN and key_id.isalnum():
-            found = await self._db.read(lambda tx: records.find_key(tx, key_id))
+        withdrawals = self._withdrawals
+        found = await self._find_key(token)
         if found is None or not hmac.compare_digest(found[1], digest) or found[0].revoked_at is not None:
             raise Unauthenticated(
                 "The credential is unknown or was revoked.", hint="`toolcrib key create` issues a new key"
             )
         key = found[0]
         principal = Principal(key.id, key.role, key.project, may_act_for_users=key.may_act_for_users)
+        if withdrawals != self._withdrawals:  # what was read may be what was just withdrawn
+            return await self._by_key(token, digest)
         if len(self._verified) >= _MOST_REMEMBERED:
             self._verified = {self._operator: OPERATOR}
         self._verified[digest] = principal
         return principal
+
+    async def _find_key(self, token: str) -> tuple[ApiKey, bytes] | None:
+        prefix, _, rest = token[:_LONGEST_TOKEN].partition("_")
+        key_id = rest.partition("_")[0]
+        if prefix != _PREFIX or len(token) > _LONGEST_TOKEN or not (key_id.isascii() and key_id.isalnum()):
+            return None
+        return await self._db.read(lambda tx: records.find_key(tx, key_id))
 
 
 def act_for(principal: Principal, user: str) -> Principal:
@@ -115,7 +127,9 @@ def act_for(principal: Principal, user: str) -> Principal:
             hint="issue one with `toolcrib key create --act-for-users`, or leave X-Toolcrib-User out",
         )
     if not user or len(user) > _LONGEST_USER or not user.isprintable():
-        raise Forbidden(f"X-Toolcrib-User must be 1 to {_LONGEST_USER} printable characters.", param="X-Toolcrib-User")
+        raise InvalidPayload(
+            f"X-Toolcrib-User must be 1 to {_LONGEST_USER} printable characters.", param="X-Toolcrib-User"
+        )
     return replace(principal, user=user, may_act_for_users=False)
 
 

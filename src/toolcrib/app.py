@@ -18,7 +18,7 @@ from toolcrib.access import Access
 from toolcrib.connections.sealing import Sealer, load_key, write_private
 from toolcrib.errors import BadSettings, SealKeyMismatch
 from toolcrib.http import Receive, Scope, Send
-from toolcrib.settings import Settings
+from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
 from toolcrib.storage import migrations, records_secrets
 from toolcrib.storage.database import Database, Transaction
 from toolcrib.storage.sqlite import DataDirectoryLock, SqliteDatabase
@@ -28,9 +28,11 @@ from toolcrib.toolboxes.versions import Toolboxes
 from toolcrib.web.auth import Doorkeeper
 from toolcrib.web.edge import Edge
 from toolcrib.web.openapi import document
+from toolcrib.web.protocol import EnvelopeProtocol
 
 log = logging.getLogger("toolcrib")
 _GRACE_S = 5
+_BACKLOG = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def _uvicorn(settings: Settings, edge: Edge) -> uvicorn.Server:
 
     config = uvicorn.Config(
         app,  # pyright: ignore[reportArgumentType] - ASGI by shape; uvicorn names its own scope types
-        http="httptools",
+        http=EnvelopeProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -125,6 +127,7 @@ def _listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)  # two that are only bound could share the port; and who comes early waits
     except OSError as error:
         listener.close()
         raise BadSettings(
@@ -173,7 +176,10 @@ def _operator_token(settings: Settings) -> str:
         token = secrets.token_urlsafe(32)
         write_private(path, token)
         print(f"The operator's token, shown this once and kept in {path}: {token}", file=sys.stderr)
-    return path.read_text("ascii").strip()
+    token = path.read_text("ascii").strip()
+    if len(token) < SHORTEST_ADMIN_TOKEN:
+        raise BadSettings(f"The token in {path} is shorter than {SHORTEST_ADMIN_TOKEN} characters.")
+    return token
 
 
 def _configure_logging(settings: Settings) -> None:

@@ -5,6 +5,7 @@ Routing, authentication and the mapping of failures live in `web`; this only car
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,7 +71,9 @@ def read_json(request: Request, shape: type[T]) -> T:
             f"The body is {content_type.decode('latin-1')!r}; this route reads application/json.", param="Content-Type"
         )
     try:
-        return msgspec.json.decode(request.body, type=shape)
+        value = msgspec.json.decode(request.body, type=shape)
+        json.loads(request.body, object_pairs_hook=_refuse_repeats)
+        return value
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$")
         param = at.strip("`.").replace("[...]", "") or _named_field(what) or "body"
@@ -84,3 +87,12 @@ def read_json(request: Request, shape: type[T]) -> T:
 def _named_field(what: str) -> str:
     """msgspec names a missing or unknown field in backticks after the word `field`."""
     return what.rpartition("field `")[2].rstrip("`") if "field `" in what else ""
+
+
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
+    """A field sent twice has no one meaning: readers differ in which they take."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise InvalidPayload(f"The body has the field {name[:100]!r} twice in one object.", param=name[:100])
+        seen.add(name)

@@ -18,6 +18,8 @@ import msgspec
 
 from toolcrib.errors import BadSettings
 
+SHORTEST_ADMIN_TOKEN = 16
+
 
 def _setting(default: Any, sentence: str, *, env: str | None = None, secret: bool = False) -> Any:
     return field(default=default, repr=not secret, metadata={"sentence": sentence, "env": env, "secret": secret})
@@ -191,8 +193,15 @@ def _check(settings: Settings) -> Settings:
             f"TOOLCRIB_AUTH=off is refused on {settings.host}: anybody who reaches it would be admin.",
             hint="bind to 127.0.0.1, or leave auth on",
         )
-    if settings.admin_token is not None and len(settings.admin_token) < 16:
-        raise BadSettings("TOOLCRIB_ADMIN_TOKEN is shorter than 16 characters.", hint="use a long random one")
+    if not 0 <= settings.port <= 65535:
+        raise BadSettings(f"The port {settings.port} does not exist; ports are 0 to 65535.")
+    for name in ("max_body_bytes", "max_result_bytes", "call_timeout_s", "refresh_s"):
+        if getattr(settings, name) <= 0:
+            raise BadSettings(f"The setting {name} must be above 0.")
+    if settings.admin_token is not None and len(settings.admin_token) < SHORTEST_ADMIN_TOKEN:
+        raise BadSettings(
+            f"TOOLCRIB_ADMIN_TOKEN is shorter than {SHORTEST_ADMIN_TOKEN} characters.", hint="use a long random one"
+        )
     if settings.database_url is not None and not settings.database_url.startswith(("postgresql://", "postgres://")):
         raise BadSettings("TOOLCRIB_DATABASE_URL must start with postgresql://; leave it out for SQLite.")
     if (settings.tls_cert is None) != (settings.tls_key is None):

@@ -13,8 +13,8 @@ from msgspec import Meta
 
 JsonObject = dict[str, Any]
 RoleName = Literal["viewer", "agent", "editor", "admin"]
-ToolboxName = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", description="letters, digits, `_` and `-`")]
-VersionNumber = Annotated[str, Meta(pattern="^[1-9][0-9]{0,8}$", description="a decimal number as a string")]
+ToolboxName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}\Z", description="letters, digits, `_` and `-`")]
+VersionNumber = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}\Z", description="a decimal number as a string")]
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=False):
 class SkillReference(Request, frozen=True, tag="skill_reference", tag_field="type"):
     """A skill of a version; without `version` it follows the skill's default."""
 
-    name: Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$")]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?\Z")]
     version: VersionNumber | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -142,7 +142,7 @@ class Diff(Answer, frozen=True):
 
 
 class CreateProject(Request, frozen=True):
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 
 
 class Project(Answer, frozen=True):
@@ -152,7 +152,7 @@ class Project(Answer, frozen=True):
 
 class CreateKey(Request, frozen=True):
     role: RoleName
-    label: Annotated[str, Meta(max_length=200)] = ""
+    label: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\Z")] = ""
     act_for_users: bool = False
 
 
@@ -174,6 +174,87 @@ class IssuedKey(Answer, frozen=True):
     act_for_users: bool
     created_at: int
     key: str
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+class ConnectionProperties(Request, frozen=True):
+    """As azd sends them to ARM. `credentials` is `{"key": …}` or `{"keys": {header: value}}` (or flat pairs)."""
+
+    authType: str = "None"  # noqa: N815 - the wire's spelling
+    category: Annotated[str, Meta(max_length=100)] = "RemoteTool"
+    target: Annotated[str, Meta(max_length=2048)] = ""
+    metadata: dict[str, str] | None = None
+    credentials: JsonObject | None = None
+
+
+class PutConnection(Request, frozen=True):
+    properties: ConnectionProperties
+
+
+class Connection(Answer, frozen=True):
+    """Never with secrets: `credentials` only says of what kind they are."""
+
+    name: str
+    id: str
+    type: str
+    target: str
+    isDefault: bool  # noqa: N815 - the wire's spelling
+    credentials: dict[str, str]
+    metadata: dict[str, str]
+
+
+class Connections(Answer, frozen=True):
+    value: list[Connection]
+
+
+# --- sources and drift (ours) ----------------------------------------------------------------------------------------
+
+
+class Source(Answer, frozen=True):
+    """How the source behind one entry is doing."""
+
+    label: str
+    type: str
+    status: str
+    since: int
+    reason: str
+    remedy: str
+    tools: int
+
+
+class Sources(Answer, frozen=True):
+    name: str
+    version: str
+    sources: list[Source]
+    warnings: list[str] = []
+
+
+class DriftChange(Answer, frozen=True):
+    grade: str
+    path: str
+    sentence: str
+
+
+class ToolDrift(Answer, frozen=True):
+    """A tool whose definition is no longer the one its version was created with, and what is done about it."""
+
+    tool: str
+    outcome: str
+    grade: str
+    changes: list[DriftChange]
+
+
+class Drift(Answer, frozen=True):
+    name: str
+    version: str
+    tools: list[ToolDrift]
+
+
+class AcceptDrift(Request, frozen=True):
+    accept: Annotated[str, Meta(min_length=1, max_length=512)]
+    version: VersionNumber | None = None
 
 
 # --- health and failures ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ async def healthz(crib: Crib, request: Request) -> Response:
 
 
 async def readyz(crib: Crib, request: Request) -> Response:
-    await crib.access.load()  # proves that the database answers
+    await crib.access.projects()  # proves that the database answers
     return answer(wire.Health("ok", __version__))
 
 

@@ -14,6 +14,7 @@ from toolcrib.http import NO_CONTENT, Header, Request, Response, answer, read_js
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.resolve import Current, parse_number
 
+_ID = re.compile(r"tb_[0-9a-f]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -29,7 +30,7 @@ async def get(crib: Crib, request: Request) -> Response:
 
 
 async def list_(crib: Crib, request: Request) -> Response:
-    part = read_slice(request, lambda text: text if text.startswith("tb_") else None)
+    part = read_slice(request, lambda text: text if _ID.fullmatch(text) else None)
     rows = await crib.toolboxes.list(request.project, one_more(part))
     return answer(page([toolbox_to_wire(box, latest) for box, latest in rows], part, lambda box: box.id))
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 
-from toolcrib.errors import AlreadyRunning, StorageFailed
+from toolcrib.errors import AlreadyRunning, BadSettings, Conflict, StorageFailed
 from toolcrib.storage.database import Row, Transaction
 
 T = TypeVar("T")
@@ -68,21 +68,32 @@ class PostgresDatabase:
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 return verb(PostgresTransaction(cursor))
+        except psycopg.IntegrityError:
+            raise Conflict(
+                "What this request builds on was changed or deleted at the same time.", hint="look and try again"
+            ) from None
         except psycopg.Error as error:
             if connection.closed or connection.broken:
-                self._local.connection = None
+                self._forget(connection)
             raise _storage_failed(error) from error
 
     def _connection_of_this_thread(self) -> psycopg.Connection[Row]:
         connection: psycopg.Connection[Row] | None = getattr(self._local, "connection", None)
-        if connection is None or connection.closed:
+        if connection is None:
             connection = self._local.connection = self._connect()
             self._connections.append(connection)
         return connection
 
+    def _forget(self, connection: psycopg.Connection[Row]) -> None:
+        self._local.connection = None
+        self._connections.remove(connection)
+        connection.close()
+
     def _connect(self) -> psycopg.Connection[Row]:
         try:
             return psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+        except psycopg.ProgrammingError:  # its message would repeat the URL, password included
+            raise BadSettings("TOOLCRIB_DATABASE_URL is not a PostgreSQL connection URL.") from None
         except psycopg.Error as error:
             raise _storage_failed(error) from error
 

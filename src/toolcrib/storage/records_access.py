@@ -20,17 +20,28 @@ def create_project(tx: Transaction, name: str, now: int) -> Project:
     return Project(name, now)
 
 
-def delete_project(tx: Transaction, name: str) -> None:
+def delete_project(tx: Transaction, name: str) -> dict[str, int]:
+    """Delete a project with all it holds; the epoch at which each toolbox name it ever used ended."""
+    tx.run("UPDATE toolbox_counters SET epoch = epoch + 1 WHERE project = ?", name)
     if tx.run("DELETE FROM projects WHERE name = ?", name) == 0:
+        raise no_project(name)
+    rows = tx.all("SELECT name, epoch FROM toolbox_counters WHERE project = ?", name)
+    return {str(toolbox): int(epoch) for toolbox, epoch in rows}
+
+
+def require_project(tx: Transaction, name: str) -> None:
+    """Inside a write: the project may have gone since the request was let in."""
+    if tx.one("SELECT 1 FROM projects WHERE name = ?", name) is None:
         raise no_project(name)
 
 
-def create_key(tx: Transaction, key: ApiKey, secret_hash: bytes) -> None:
+def create_key(tx: Transaction, project: str, key: ApiKey, secret_hash: bytes) -> None:
+    require_project(tx, project)
     tx.run(
         "INSERT INTO api_keys (id, project, role, label, may_act_for_users, secret_hash, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         key.id,
-        key.project,
+        project,
         int(key.role),
         key.label,
         int(key.may_act_for_users),

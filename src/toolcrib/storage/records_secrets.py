@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolcrib.storage.database import Transaction
+from toolcrib.storage.database import Row, Transaction
+
+_SELECT = "SELECT id, project, owner, place, key_id, box FROM sealed_values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,13 @@ def store(tx: Transaction, values: Iterable[SealedValue]) -> None:
 
 def of_owner(tx: Transaction, project: str, owner: str) -> dict[str, SealedValue]:
     """Every sealed value of one owner, by id."""
-    sql = "SELECT id, project, owner, place, key_id, box FROM sealed_values WHERE project = ? AND owner = ?"
-    rows = tx.all(sql, project, owner)
-    return {row[0]: SealedValue(row[0], row[1], row[2], row[3], row[4], bytes(row[5])) for row in rows}
+    rows = tx.all(f"{_SELECT} WHERE project = ? AND owner = ?", project, owner)
+    return {row[0]: _sealed(row) for row in rows}
+
+
+def find(tx: Transaction, project: str, owner: str, sealed_id: str) -> SealedValue | None:
+    row = tx.one(f"{_SELECT} WHERE id = ? AND project = ? AND owner = ?", sealed_id, project, owner)
+    return _sealed(row) if row else None
 
 
 def forget_owner(tx: Transaction, project: str, owner: str) -> None:
@@ -52,3 +58,8 @@ def fact(tx: Transaction, name: str) -> str | None:
 def remember_fact(tx: Transaction, name: str, value: str) -> None:
     sql = "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
     tx.run(sql, name, value)
+
+
+def _sealed(row: Row) -> SealedValue:
+    sealed_id, project, owner, place, key_id, box = row
+    return SealedValue(sealed_id, project, owner, place, key_id, bytes(box))

@@ -12,7 +12,7 @@ import msgspec
 
 from toolcrib.domain import Content, Promotion, Toolbox, Version
 from toolcrib.errors import BadRequest, NotFound, PreconditionFailed
-from toolcrib.storage import records_secrets
+from toolcrib.storage import records_access, records_secrets
 from toolcrib.storage.database import Row, Transaction
 from toolcrib.storage.records_secrets import SealedValue
 
@@ -53,6 +53,7 @@ class Slice:
 
 def create_version(tx: Transaction, new: NewVersion) -> tuple[Toolbox, Version]:
     number = _next_number(tx, new.project, new.toolbox)
+    records_access.require_project(tx, new.project)
     is_first = tx.run(
         "INSERT INTO toolboxes (project, name, id, created_at, updated_at, default_version) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (project, name) DO NOTHING",

@@ -15,15 +15,17 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from toolcrib.errors import AlreadyRunning, StorageFailed
+from toolcrib.errors import AlreadyRunning, Conflict, StorageFailed
 from toolcrib.storage.database import Row, Transaction
 
 T = TypeVar("T")
 _MOST_WRITES_PER_COMMIT = 64
 _READER_THREADS = 2
+_LOCK_ATTEMPTS = 10
 
 
 class SqliteTransaction:
@@ -72,7 +74,7 @@ class SqliteDatabase:
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="sqlite-reader")
         self._connections: list[sqlite3.Connection] = []
-        connect(path).close()  # creates the file and fails here, in the open, when it cannot
+        self._writing = connect(path)  # creates the file and fails here, in the open, when it cannot
         self._writer.start()
 
     async def read(self, verb: Callable[[Transaction], T]) -> T:
@@ -89,7 +91,7 @@ class SqliteDatabase:
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join)
         self._readers.shutdown(wait=True)
-        for connection in self._connections:
+        for connection in [*self._connections, self._writing]:
             connection.close()
 
     def _read(self, verb: Callable[[Transaction], T]) -> T:
@@ -107,12 +109,10 @@ class SqliteDatabase:
             raise _storage_failed(error) from error
 
     def _write_loop(self) -> None:
-        connection = connect(self._path)
         while (batch := self._next_batch()) is not None:
-            self._commit(connection, batch)
+            self._commit(self._writing, batch)
             for write in batch:
                 write.loop.call_soon_threadsafe(write.settle)
-        connection.close()
 
     def _next_batch(self) -> list[_Write] | None:
         first = self._queue.get()
@@ -135,7 +135,7 @@ class SqliteDatabase:
                 _run_in_savepoint(connection, tx, write)
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if connection.in_transaction:
+            with suppress(sqlite3.Error):  # the engine rolls back by itself what it cannot be asked to
                 connection.rollback()
             for write in batch:
                 write.error = write.error or _storage_failed(error)
@@ -149,7 +149,7 @@ def _run_in_savepoint(connection: sqlite3.Connection, tx: Transaction, write: _W
     except sqlite3.OperationalError:
         raise
     except Exception as error:  # noqa: BLE001 - carried to the caller that is waiting for it
-        write.error = error
+        write.error = _overtaken() if isinstance(error, sqlite3.IntegrityError) else error
         connection.execute("ROLLBACK TO verb")
         connection.execute("RELEASE verb")
 
@@ -166,6 +166,10 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _overtaken() -> Conflict:
+    return Conflict("What this request builds on was changed or deleted at the same time.", hint="look and try again")
+
+
 def _storage_failed(error: sqlite3.Error) -> StorageFailed:
     return StorageFailed(
         f"The database could not be used: {error}.",
@@ -177,19 +181,26 @@ class DataDirectoryLock:
     """Holds a data directory for one server. The lock file names the address of the holder."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._path = directory / "server.lock"
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = holder_of(directory)
-            os.close(self._fd)
-            raise AlreadyRunning(
-                f"The data directory {directory} is held by the toolcrib server at {holder}.",
-                hint="use that server, stop it, or start this one with another --data directory",
-            ) from None
-        self.announce("an unknown address (still starting)")
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._fd = os.open(directory / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StorageFailed(
+                f"The data directory {directory} cannot be used: {error.strerror}.",
+                hint="name a directory this user may write to with --data or TOOLCRIB_DATA",
+            ) from error
+        holder = None
+        for _ in range(_LOCK_ATTEMPTS):  # somebody who only looks (`holder_of`) holds it for a moment too
+            if _lock(self._fd):
+                self.announce("an unknown address (still starting)")
+                return
+            if holder := holder_of(directory):
+                break
+        os.close(self._fd)
+        raise AlreadyRunning(
+            f"The data directory {directory} is held by the toolcrib server at {holder}.",
+            hint="use that server, stop it, or start this one with another --data directory",
+        )
 
     def announce(self, address: str) -> None:
         os.truncate(self._fd, 0)
@@ -208,11 +219,15 @@ def holder_of(directory: Path) -> str | None:
     except OSError:
         return None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        written = os.pread(fd, 4096, 0)
-        return str(json.loads(written)["address"]) if written else "an unknown address"
-    else:
-        return None
+        written = b"" if _lock(fd) else os.pread(fd, 4096, 0) or b'{"address": "an unknown address"}'
+        return str(json.loads(written)["address"]) if written else None
     finally:
         os.close(fd)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

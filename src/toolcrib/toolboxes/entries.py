@@ -6,6 +6,7 @@ because a newer SDK must not break). Knows nothing of upstreams: whether an entr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, cast
 from urllib.parse import urlsplit
@@ -16,9 +17,11 @@ from msgspec import Meta
 from toolcrib.domain import JsonObject
 from toolcrib.errors import InvalidPayload
 
-Label = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
-EntryName = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$")]
+Label = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
+EntryName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
 NonEmpty = Annotated[str, Meta(min_length=1, max_length=2048)]
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 DIRECTIVES = ("toolbox_search_preview", "toolbox_search")
 RESERVED_NAMES = ("tool_search", "call_tool")
 IDENTITY_RULE = (
@@ -46,6 +49,13 @@ class Entry(msgspec.Struct, frozen=True):
     description: Annotated[str, Meta(max_length=10_000)] | None = None
     tool_configs: dict[str, ToolConfig] | None = None
     toolcrib: OwnSettings | None = None
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """What is sealed in an entry of any type, known to the type or not."""
+
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
@@ -244,7 +254,7 @@ def check_entries(entries: Sequence[JsonObject]) -> list[str]:
 
 def identity(entry: JsonObject) -> str:
     """The one name by which an entry is known inside its version."""
-    return next(iter(_identifiers(entry)), str(entry["type"]))
+    return next(_identifiers(entry), str(entry["type"]))
 
 
 def _check_entry(entry: JsonObject, where: str) -> Iterator[str]:
@@ -256,11 +266,12 @@ def _check_entry(entry: JsonObject, where: str) -> Iterator[str]:
         raise InvalidPayload(f"{where}.type is {shown}; known types are: {known}.", param=f"{where}.type")
     try:
         parsed = msgspec.convert(entry, shape)
+        _check_secrets(msgspec.convert(entry, Secrets), where)
     except msgspec.ValidationError as error:
         raise _invalid(where, error) from None
     if isinstance(parsed, McpEntry):
         _check_mcp(parsed, where)
-    if parsed.name in RESERVED_NAMES:
+    if parsed.name in RESERVED_NAMES and kind not in DIRECTIVES:
         raise InvalidPayload(f"{where}.name {parsed.name!r} is a name of the tool search.", param=f"{where}.name")
     unknown = sorted(set(entry) - set(shape.__struct_fields__))
     for field in unknown:
@@ -277,15 +288,16 @@ def _check_mcp(entry: McpEntry, where: str) -> None:
         )
     if entry.server_url is not None:
         _check_url(entry.server_url, f"{where}.server_url")
+
+
+def _check_secrets(entry: Secrets, where: str) -> None:
+    if not _HEADER_VALUE.fullmatch(entry.authorization or ""):
+        raise InvalidPayload(f"{where}.authorization cannot be sent over HTTP.", param=f"{where}.authorization")
     for name, value in (entry.headers or {}).items():
-        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or not _is_header_value(value):
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidPayload(
                 f"{where}.headers has a name or value that HTTP cannot carry.", param=f"{where}.headers"
             )
-
-
-def _is_header_value(value: str) -> bool:
-    return all(c == "\t" or " " <= c != "\x7f" for c in value)
 
 
 def _check_url(url: str, where: str) -> None:
@@ -314,14 +326,16 @@ def _check_identities(entries: Sequence[JsonObject]) -> None:
         if entry["type"] in DIRECTIVES:
             continue
         names = set(_identifiers(entry))
-        for name in sorted(names):
-            if (other := claimed.setdefault(name.casefold(), i)) != i:
-                raise _not_unique(f"tools[{other}] and tools[{i}] are both known as {name!r}", i)
         if not names and (other := unnamed.setdefault(entry["type"], i)) != i:
             raise _not_unique(f"tools[{other}] and tools[{i}] are both an unnamed {entry['type']}", i)
+        for name in sorted(names or {entry["type"]}):  # the unnamed one is known by its type
+            if (other := claimed.setdefault(name.casefold(), i)) != i:
+                raise _not_unique(f"tools[{other}] and tools[{i}] are both known as {name!r}", i)
 
 
 def _identifiers(entry: JsonObject) -> Iterator[str]:
+    if entry["type"] in DIRECTIVES:
+        return
     body = cast("JsonObject", entry["openapi"]) if isinstance(entry.get("openapi"), dict) else {}
     for value in (entry.get("server_label"), entry.get("name"), body.get("name")):
         if isinstance(value, str):

@@ -7,6 +7,7 @@ newer than what we were handed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +45,9 @@ class Shelf:
         known = self._current.get((project, name))
         if known is not None:
             return known
-        return self.put(await self._db.read(lambda tx: load_current(tx, project, name)))
+        read = await self._db.read(lambda tx: load_current(tx, project, name))
+        # Turned away, it is older than a write that finished meanwhile: right for this asker, but not for the next.
+        return read if self.put(read) else self._current.get((project, name), read)
 
     async def version(self, project: str, name: str, number: int) -> Version:
         current = await self.current(project, name)
@@ -59,20 +62,17 @@ class Shelf:
             return found
         return current.others[number]
 
-    def put(self, current: Current) -> Current:
-        """Remember a state unless a newer one is known. Returns the newest of the two."""
+    def put(self, current: Current) -> bool:
+        """Remember a state unless a newer one is known; whether it was remembered."""
         box = current.toolbox
         key = (box.project, box.name)
         if box.epoch < self._newest_epoch.get(key, 0):
-            known = self._current.get(key)
-            if known is None:
-                raise records.no_toolbox(box.name)
-            return known
+            return False
         if len(self._current) >= _MOST_TOOLBOXES:
             self._current.pop(next(iter(self._current)))
         self._newest_epoch[key] = box.epoch
         self._current[key] = current
-        return current
+        return True
 
     def drop(self, project: str, name: str, epoch: int) -> None:
         """A toolbox was deleted at this epoch; states from before may no longer come in."""
@@ -80,9 +80,9 @@ class Shelf:
         self._newest_epoch[key] = max(epoch, self._newest_epoch.get(key, 0))
         self._current.pop(key, None)
 
-    def drop_project(self, project: str) -> None:
-        for key in [k for k in self._current if k[0] == project]:
-            self.drop(*key, epoch=self._newest_epoch[key] + 1)
+    def drop_project(self, project: str, epochs: Mapping[str, int]) -> None:
+        for name, epoch in epochs.items():
+            self.drop(project, name, epoch)
 
 
 def load_current(tx: Transaction, project: str, name: str) -> Current:

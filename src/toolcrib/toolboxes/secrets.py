@@ -6,6 +6,7 @@ A reader sees `sealed:<id>`. Sent back for the same toolbox, entry and field it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from toolcrib.errors import InvalidPayload
 from toolcrib.storage.records_secrets import SealedValue
 from toolcrib.toolboxes.entries import identity
 
+_ID = re.compile(r"[0-9a-f]{8,64}")
+Find = Callable[[str], SealedValue | None]  # the stored value of that id, if it is this toolbox's
 Replace = Callable[[str, str, str], str]  # (secret, place inside the version, path for messages) -> what is stored
 
 
@@ -25,7 +28,7 @@ def owner_of(toolbox: str) -> str:
 class EntrySealer:
     """Seals the entries of one version about to be created."""
 
-    def __init__(self, sealer: Sealer, project: str, toolbox: str, stored: Mapping[str, SealedValue]) -> None:
+    def __init__(self, sealer: Sealer, project: str, toolbox: str, stored: Find) -> None:
         self._sealer = sealer
         self._project = project
         self._owner = owner_of(toolbox)
@@ -43,7 +46,8 @@ class EntrySealer:
         return PREFIX + value.id
 
     def _keep(self, reference: str, place: str, where: str) -> str:
-        value = self._stored.get(reference.removeprefix(PREFIX))
+        sealed_id = reference.removeprefix(PREFIX)
+        value = self._stored(sealed_id) if _ID.fullmatch(sealed_id) else None
         if value is None or value.place != place:
             raise InvalidPayload(
                 f"{where} refers to a sealed value that does not belong to this field of this toolbox.",

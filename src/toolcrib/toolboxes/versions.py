@@ -84,7 +84,8 @@ class Toolboxes:
             records.promote(tx, project, name, to, expected=expected, by=by.id, now=self._now())
             return load_current(tx, project, name)
 
-        current = self._shelf.put(await self._db.write(move))
+        current = await self._db.write(move)
+        self._shelf.put(current)
         self._tell(project, name)
         return current
 
@@ -111,7 +112,9 @@ class Toolboxes:
     def _create(
         self, tx: Transaction, by: Principal, project: str, name: str, body: wire.CreateVersion
     ) -> tuple[Current, Version]:
-        sealing = EntrySealer(self._sealer, project, name, records_secrets.of_owner(tx, project, owner_of(name)))
+        sealing = EntrySealer(
+            self._sealer, project, name, lambda sealed_id: records_secrets.find(tx, project, owner_of(name), sealed_id)
+        )
         content = _content(body, sealing.seal(body.tools))
         now = self._now()
         new = NewVersion(
@@ -142,8 +145,9 @@ def check_body(body: wire.CreateVersion) -> list[str]:
         raise InvalidPayload("A version needs at least one tool or one skill.", param="tools")
     _check_policies(body.policies)
     names = [s.name for s in body.skills or []]
-    if repeated := next((n for i, n in enumerate(names) if n in names[:i]), None):
-        raise InvalidPayload(f"Skill {repeated!r} is named twice.", param=f"skills[{names[::-1].index(repeated)}]")
+    repeated = next((i for i, name in enumerate(names) if name in names[:i]), None)
+    if repeated is not None:
+        raise InvalidPayload(f"Skill {names[repeated]!r} is named twice.", param=f"skills[{repeated}]")
     warnings = check_entries(body.tools)
     try:
         msgspec.json.encode(body)

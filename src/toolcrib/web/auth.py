@@ -96,4 +96,8 @@ def _without_port(host: str) -> str:
 
 def _is_loopback_address(name: str) -> bool:
     parts = name.split(".")
-    return len(parts) == 4 and parts[0] == "127" and all(p.isascii() and p.isdigit() and int(p) < 256 for p in parts)
+    return len(parts) == 4 and parts[0] == "127" and all(map(_is_byte, parts))
+
+
+def _is_byte(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 3 and int(text) < 256

@@ -19,6 +19,7 @@ from toolcrib.web.problems import crash, problem
 from toolcrib.web.routes import ROUTES, Route, Router
 
 log = logging.getLogger("toolcrib.web")
+_MOST_LENGTH_DIGITS = 18
 
 
 class ClientGone(Exception):
@@ -47,7 +48,7 @@ class Edge:
         except ClientGone:
             return
         except Exception:
-            log.exception("request %s: %s %s crashed", request_id, scope["method"], scope["path"])
+            log.exception("request %s: %s %r crashed", request_id, scope["method"], scope["path"][:200])
             response = crash(request_id)
         await _send(send, response, request_id, with_body=scope["method"] != "HEAD")
 
@@ -71,18 +72,18 @@ class Edge:
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         declared = headers.get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > self._max_body_bytes:
+        if len(declared) > _MOST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > self._max_body_bytes):
             raise self._too_large()
-        message = await receive()
-        body = message.get("body", b"")
-        while message.get("more_body"):
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > self._max_body_bytes:
+        parts: list[bytes] = []
+        size = 0
+        while (message := await receive())["type"] == "http.request":
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._max_body_bytes:
                 raise self._too_large()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        return body
+            if not message.get("more_body"):
+                return b"".join(parts)
+        raise ClientGone
 
     def _too_large(self) -> TooLarge:
         return TooLarge(
@@ -93,8 +94,10 @@ class Edge:
 
     def _request_id(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
-            if name in (b"x-ms-client-request-id", b"x-request-id") and len(value) <= 128 and value.isascii():
-                return value.decode("ascii")
+            if name in (b"x-ms-client-request-id", b"x-request-id") and len(value) <= 128:
+                text = value.decode("latin-1")
+                if text.isascii() and text.isprintable():
+                    return text
         return f"{self._id_prefix}-{next(self._ids)}"
 
 

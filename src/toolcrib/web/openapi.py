@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -25,7 +25,16 @@ _MEANINGS = {
     421: "The host name is not one this server answers to.",
     503: "The server cannot do this right now.",
 }
-_QUERY: dict[str, JsonObject] = {
+_PATTERNS = {
+    "project": "^[A-Za-z0-9_-]{1,64}$",
+    "name": "^[A-Za-z0-9_-]{1,128}$",
+    "version": "^[1-9][0-9]{0,8}$",
+    "from": "^[1-9][0-9]{0,8}$",
+    "to": "^[1-9][0-9]{0,8}$",
+    "key": "^[0-9a-f]{12}$",
+    "If-Match": '^("[0-9]{1,9}"|[*])$',
+}
+_KNOWN: dict[str, JsonObject] = {
     "limit": {"schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}},
     "order": {"schema": {"type": "string", "enum": ["asc", "desc"], "default": "desc"}},
 }
@@ -43,7 +52,7 @@ def document(routes: Sequence[Route] = ROUTES) -> JsonObject:
         "info": {"title": "toolcrib", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": _portable(components),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
             "responses": {"Failure": _json("A failure.", {"$ref": _REF.format(name="Failure")})},
         },
@@ -78,7 +87,8 @@ def _parameters(route: Route) -> list[JsonObject]:
 
 
 def _parameter(name: str, place: str, *, required: bool) -> JsonObject:
-    known = _QUERY.get(name) or {"schema": {"type": "string", "minLength": 1}}
+    shape = {"pattern": _PATTERNS[name]} if name in _PATTERNS else {"minLength": 1}
+    known = _KNOWN.get(name) or {"schema": {"type": "string", **shape}}
     return {"name": name, "in": place, "required": required, **known}
 
 
@@ -97,3 +107,14 @@ def _json(description: str, schema: JsonObject) -> JsonObject:
 
 def _content(schema: JsonObject) -> JsonObject:
     return {"content": {"application/json": {"schema": schema}}}
+
+
+def _portable(schema: Any) -> Any:
+    """Patterns end in `\\Z` for Python (its `$` lets a line break pass) and in `$` for everybody else."""
+    if isinstance(schema, dict):
+        fields = cast("JsonObject", schema)
+        return {
+            k: v.replace(r"\Z", "$") if k == "pattern" and isinstance(v, str) else _portable(v)
+            for k, v in fields.items()
+        }
+    return [_portable(item) for item in cast("list[Any]", schema)] if isinstance(schema, list) else schema

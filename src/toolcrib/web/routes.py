@@ -218,7 +218,10 @@ class Router:
 
 
 def _decode(segment: str) -> str:
-    return unquote(segment) if "%" in segment else segment
+    text = unquote(segment) if "%" in segment else segment
+    if "\0" in text:  # no name of ours holds one, and PostgreSQL refuses it
+        raise NotFound("There is nothing at a path with a NUL in it.", hint="/openapi.json lists every route")
+    return text
 
 
 def _no_method(node: _Node, method: str, path: str) -> MethodNotAllowed | NotFound:
