@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,6 +20,9 @@ from click.types import StringParamType
 from toolcrib import errors
 from toolcrib.cli import printing
 from toolcrib.client.rest import DEFAULT_ENDPOINT, Client, is_loopback
+
+if TYPE_CHECKING:
+    from toolcrib.settings import Settings
 
 P = ParamSpec("P")
 
@@ -64,17 +67,17 @@ def remote(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., Non
     return run
 
 
-def find_token(endpoint: str) -> str | None:
-    """TOOLCRIB_TOKEN, else the admin token of the server on this machine, else nothing."""
+def find_token(endpoint: str, here: Settings | None = None) -> str | None:
+    """TOOLCRIB_TOKEN, else the admin token of the server on this machine (`here`, its settings), else nothing."""
     if token := os.environ.get("TOOLCRIB_TOKEN"):
         return token
-    return _local_admin_token() if is_loopback(endpoint) else None
+    return _admin_token(here) if is_loopback(endpoint) else None
 
 
-def _local_admin_token() -> str | None:
+def _admin_token(here: Settings | None) -> str | None:
     from toolcrib import settings  # only where no token was given
 
-    here = settings.load()
+    here = here or settings.load()
     try:
         return here.admin_token or (here.data_dir / "admin.token").read_text().strip() or None
     except OSError:

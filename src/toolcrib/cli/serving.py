@@ -42,12 +42,16 @@ def _address(command: Callable[..., Any]) -> Callable[..., Any]:
 def serve(host: str | None, port: int | None, data: Path | None, config: Path | None, stdio: str | None) -> int:
     """Start the server.
 
-    With --stdio it becomes a local MCP server for one toolbox: a bridge to the server that holds the data directory.
+    With --stdio it becomes a local MCP server for one toolbox: a bridge to the server at TOOLCRIB_ENDPOINT, else to the
+    one that holds the data directory; only when there is none does it start one, for as long as it is used.
     """
     settings = _settings(config, data, host=host, port=port)
-    if stdio is not None:
-        return _app().serve_stdio(settings, stdio)
-    return _app().serve(settings)
+    if stdio is None:
+        return _app().serve(settings)
+    from toolcrib.cli.stdio import serve_stdio
+
+    serve_stdio(settings, config, stdio)
+    return 0
 
 
 @click.command()
