@@ -188,7 +188,7 @@ class Link:
                 await self.dialogue()
 
     async def _watch(self) -> None:
-        """Again and again, with growing pauses; after each, everything is reported as changed, since it may have been."""
+        """Again and again, with growing pauses; after each, all is reported as changed, since it may be."""
         first, longest = WATCH_PAUSE_S
         pause, missed = first, False
         while True:
