@@ -34,14 +34,13 @@ def add(
     remote: Remote, name: str, kind: str, target: str, category: str, metadata: tuple[str, ...], secrets: SecretSource
 ) -> None:
     """Add a connection, or replace the one of that name."""
-    properties: wire.JsonObject = {
-        "authType": AUTH_TYPES[kind],
-        "category": category,
-        "target": target,
-        "metadata": pairs(metadata, "--metadata"),
-    }
-    if credentials := secrets.read(kind):
-        properties["credentials"] = credentials
+    properties = wire.ConnectionProperties(
+        authType=AUTH_TYPES[kind],
+        category=category,
+        target=target,
+        metadata=pairs(metadata, "--metadata"),
+        credentials=secrets.read(kind),
+    )
     with remote.open() as client:
         added = client.put_connection(name, properties)
     if not remote.answers(added):
@@ -55,7 +54,7 @@ def list_(remote: Remote) -> None:
     with remote.open() as client:
         found = client.connections()
     if not remote.answers({"connections": found}):
-        rows = ((c["name"], c["type"], c["credentials"].get("type", "-"), c["target"]) for c in found)
+        rows = ((c.name, c.type, c.credentials.get("type", "-"), c.target) for c in found)
         printing.table(("name", "category", "auth", "target"), rows)
 
 
@@ -67,42 +66,36 @@ def show(remote: Remote, name: str) -> None:
     with remote.open() as client:
         found = client.connection(name)
     if not remote.answers(found):
-        click.echo(f"connection  {name}\ncategory    {found['type']}\ntarget      {found['target']}")
-        click.echo(f"auth        {found['credentials'].get('type', '-')}\nid          {found['id']}")
-        for key, value in found["metadata"].items():
-            click.echo(f"metadata    {key}={printing.clean(str(value))}")
+        click.echo(f"connection  {name}\ncategory    {found.type}\ntarget      {found.target}")
+        click.echo(f"auth        {found.credentials.get('type', '-')}\nid          {found.id}")
+        for key, value in found.metadata.items():
+            printing.text(f"metadata    {key}={value}")
 
 
 @connection.command()
 @click.argument("name")
-@click.option("--kind", type=click.Choice(list(AUTH_TYPES)), help="Change the kind; asks for its secrets.")
+@click.option("--kind", type=click.Choice(list(AUTH_TYPES)), help="Change the kind.")
 @click.option("--target", metavar="URL", help="Change the upstream's address.")
 @_metadata
-@click.option("--secrets", "renew", is_flag=True, help="Ask for the secrets again.")
 @secret_options
 @remote
 def update(
-    remote: Remote,
-    name: str,
-    kind: str | None,
-    target: str | None,
-    metadata: tuple[str, ...],
-    renew: bool,
-    secrets: SecretSource,
+    remote: Remote, name: str, kind: str | None, target: str | None, metadata: tuple[str, ...], secrets: SecretSource
 ) -> None:
-    """Change a connection. What you do not name stays, the stored secrets included."""
+    """Change a connection. What you do not name stays, except its secrets.
+
+    Secrets cannot be read back, so a connection that has some needs them again.
+    """
     with remote.open() as client:
         now = client.connection(name)
-        auth = AUTH_TYPES[kind] if kind else now["credentials"]["type"]
-        properties: wire.JsonObject = {
-            "authType": auth,
-            "category": now["type"],
-            "target": target or now["target"],
-            "metadata": {**now["metadata"], **pairs(metadata, "--metadata")},
-        }
-        if renew or secrets.given or (kind and auth != now["credentials"]["type"]):
-            spoken = next(word for word, wired in AUTH_TYPES.items() if wired == auth)
-            properties["credentials"] = secrets.read(spoken)
+        spoken = kind or next(word for word, wired in AUTH_TYPES.items() if wired == now.credentials["type"])
+        properties = wire.ConnectionProperties(
+            authType=AUTH_TYPES[spoken],
+            category=now.type,
+            target=target or now.target,
+            metadata={**now.metadata, **pairs(metadata, "--metadata")},
+            credentials=secrets.read(spoken),
+        )
         changed = client.put_connection(name, properties)
     if not remote.answers(changed):
         click.echo(f"changed connection `{name}`")

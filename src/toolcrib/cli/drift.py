@@ -5,11 +5,8 @@ Prints what the server says; grades and policies are decided there.
 
 from __future__ import annotations
 
-from typing import cast
-
 import click
 
-from toolcrib import wire
 from toolcrib.cli import failures, printing
 from toolcrib.cli.remote import Remote, ToolboxName, remote
 
@@ -20,13 +17,15 @@ from toolcrib.cli.remote import Remote, ToolboxName, remote
 def sources(remote: Remote, name: str) -> None:
     """Show the state of each source of a toolbox, and what to do about it."""
     with remote.open() as client:
-        states = client.sources(name)
-    if not remote.answers({"toolbox": name, "sources": states}):
-        rows = ((s.label, s.type, s.status.value, s.tools, printing.when(s.since), s.reason) for s in states)
+        answer = client.sources(name)
+    for warning in answer.warnings:
+        failures.warn(warning)
+    if not remote.answers(answer):
+        rows = ((s.label, s.type, s.status, s.tools, printing.when(s.since), s.reason) for s in answer.sources)
         printing.table(("source", "type", "state", "tools", "since", "reason"), rows)
-        for state in states:
-            if state.remedy:
-                failures.note(f"{state.label}: {state.remedy}")
+        for source in answer.sources:
+            if source.remedy:
+                failures.note(f"{source.label}: {source.remedy}")
 
 
 @click.command()
@@ -41,9 +40,9 @@ def drift(remote: Remote, name: str, accept: str | None) -> None:
         return
     if accept:
         click.echo(f"accepted the current definition of `{accept}`")
-        return
-    changes = cast("list[wire.JsonObject]", answer.get("drift", []))
-    printing.table(
-        ("tool", "grade", "state", "change"),
-        ((c.get("tool", ""), c.get("grade", ""), c.get("state", ""), c.get("reason", "")) for c in changes),
-    )
+    elif not answer.tools:
+        click.echo(f"every tool of version {answer.version} is as it was created with")
+    for tool in answer.tools:
+        printing.text(f"{tool.tool}  {tool.grade}: {tool.outcome}")
+        for change in tool.changes:
+            printing.text(f"    {change.grade}  {change.path}  {change.sentence}")

@@ -63,7 +63,7 @@ def read(path: Path) -> Manifest:
 
 
 def content(
-    manifest: Manifest, connection: Callable[[str], JsonObject], metadata: dict[str, str] | None = None
+    manifest: Manifest, connection: Callable[[str], wire.Connection], metadata: dict[str, str] | None = None
 ) -> wire.CreateVersion:
     """The version a manifest describes; `connection` fetches one by name."""
     expanded = [expand(use, connection(use.name)) for use in manifest.connections]
@@ -76,22 +76,22 @@ def content(
     )
 
 
-def expand(use: ConnectionUse, connection: JsonObject) -> JsonObject:
+def expand(use: ConnectionUse, connection: wire.Connection) -> JsonObject:
     """The entry that serves a connection, by the connection's category."""
-    match connection["type"], use:
+    match connection.type, use:
         case "RemoteTool" | "RemoteTool_Preview", _:
-            entry: JsonObject = {"type": "mcp", "server_label": use.name, "server_url": connection["target"]}
+            entry: JsonObject = {"type": "mcp", "server_label": use.name, "server_url": connection.target}
         case "RemoteA2A", _:
-            entry = {"type": "a2a_preview", "base_url": connection["target"]}
+            entry = {"type": "a2a_preview", "base_url": connection.target}
         case "CognitiveSearch", ConnectionUse(index=str(index)):
-            indexes = [{"project_connection_id": connection["id"], "index_name": index}]
+            indexes = [{"project_connection_id": connection.id, "index_name": index}]
             return {"type": "azure_ai_search", "name": use.name, "azure_ai_search": {"indexes": indexes}}
         case "GroundingWithCustomSearch", ConnectionUse(instance_name=str(instance)):
-            custom = {"project_connection_id": connection["id"], "instance_name": instance}
+            custom = {"project_connection_id": connection.id, "instance_name": instance}
             return {"type": "web_search", "name": use.name, "custom_search_configuration": custom}
         case category, _:
             raise click.UsageError(f"connection `{use.name}` cannot become an entry: {_lacking(category)}")
-    return {**entry, "name": use.name, "project_connection_id": connection["id"]}
+    return {**entry, "name": use.name, "project_connection_id": connection.id}
 
 
 def _lacking(category: str) -> str:

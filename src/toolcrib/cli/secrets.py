@@ -29,15 +29,11 @@ class SecretSource:
     headers: tuple[str, ...]
     header_env: tuple[str, ...]
 
-    @property
-    def given(self) -> bool:
-        return bool(self.stdin or self.key_env or self.headers or self.header_env)
-
-    def read(self, kind: str) -> dict[str, str]:
+    def read(self, kind: str) -> dict[str, Any] | None:
         """The credentials of this kind, as the connection's body holds them."""
         if kind == "none":
-            return {}
-        return {"key": self._key()} if kind == "api-key" else self._keys()
+            return None
+        return {"key": self._key()} if kind == "api-key" else {"keys": self._keys()}
 
     def _key(self) -> str:
         if self.headers or self.header_env:

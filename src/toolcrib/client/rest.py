@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import msgspec
 
-from toolcrib import domain, errors, wire
+from toolcrib import errors, wire
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8700/api/projects/default"
 API_VERSION = "v1"
@@ -124,15 +124,17 @@ class Client:
         """Every move of the default pointer, newest first."""
         return self._pages(f"{_toolbox(toolbox)}/promotions", wire.Promotion)
 
-    def sources(self, toolbox: str) -> list[domain.SourceState]:
-        answer = self._ask("GET", f"{_toolbox(toolbox)}/sources", dict[str, list[domain.SourceState]])
-        return answer["sources"]
+    def sources(self, toolbox: str) -> wire.Sources:
+        """How the sources behind the default version are doing."""
+        return self._ask("GET", f"{_toolbox(toolbox)}/sources", wire.Sources)
 
-    def drift(self, toolbox: str) -> JsonObject:
-        return self._ask("GET", f"{_toolbox(toolbox)}/drift", JsonObject)
+    def drift(self, toolbox: str) -> wire.Drift:
+        """Which tools of the default version are no longer what it was created with."""
+        return self._ask("GET", f"{_toolbox(toolbox)}/drift", wire.Drift)
 
-    def accept_drift(self, toolbox: str, tool: str) -> JsonObject:
-        return self._ask("POST", f"{_toolbox(toolbox)}/drift", JsonObject, body={"accept": tool})
+    def accept_drift(self, toolbox: str, tool: str) -> wire.Drift:
+        """Serve a tool's current definition from now on; what has drifted after that."""
+        return self._ask("POST", f"{_toolbox(toolbox)}/drift", wire.Drift, body=wire.AcceptDrift(accept=tool))
 
     # --- keys and projects -------------------------------------------------------------------------------------------
 
@@ -159,15 +161,15 @@ class Client:
 
     # --- connections -------------------------------------------------------------------------------------------------
 
-    def connections(self) -> list[JsonObject]:
-        return self._ask("GET", "/connections", dict[str, Any])["value"]
+    def connections(self) -> list[wire.Connection]:
+        return self._ask("GET", "/connections", wire.Connections).value
 
-    def connection(self, name: str) -> JsonObject:
-        return self._ask("GET", _connection(name), JsonObject)
+    def connection(self, name: str) -> wire.Connection:
+        return self._ask("GET", _connection(name), wire.Connection)
 
-    def put_connection(self, name: str, properties: JsonObject) -> JsonObject:
-        """Create or replace a connection. `properties` holds authType, category, target, metadata?, credentials?."""
-        return self._ask("PUT", _connection(name), JsonObject, body={"properties": properties})
+    def put_connection(self, name: str, properties: wire.ConnectionProperties) -> wire.Connection:
+        """Create or replace a connection, its secrets included."""
+        return self._ask("PUT", _connection(name), wire.Connection, body=wire.PutConnection(properties))
 
     def delete_connection(self, name: str) -> None:
         self._send("DELETE", self.endpoint + _connection(name))

@@ -30,8 +30,10 @@ policies:
 """
 
 
-def connection(category: str) -> dict[str, Any]:
-    return {"name": "crm", "id": "/x/connections/crm", "type": category, "target": "https://crm.example/mcp"}
+def connection(category: str) -> wire.Connection:
+    return wire.Connection(
+        "crm", "/x/connections/crm", category, "https://crm.example/mcp", False, {"type": "None"}, {}
+    )
 
 
 def write(folder: Path, text: str, name: str = "toolbox.yaml") -> Path:
