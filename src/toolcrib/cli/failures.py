@@ -87,9 +87,10 @@ def exit_code(kind: type[errors.ToolcribError]) -> ExitCode:
 
 
 def _sentence(error: errors.ToolcribError) -> str:
-    return (
-        f"{error.message} (at `{error.param}`)" if error.param and error.param not in error.message else error.message
-    )
+    """The message, with the field at fault where it does not say it itself."""
+    if isinstance(error, errors.InvalidPayload) and error.param and error.param not in error.message:
+        return f"{error.message} (at `{error.param}`)"
+    return error.message
 
 
 def _usual_hint(error: errors.ToolcribError) -> str | None:
