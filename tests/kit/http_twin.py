@@ -15,7 +15,15 @@ from tests.kit.script import MODERN, Behaviour, Call, Fault, Script, Tool
 
 
 class _Server(uvicorn.Server):
-    """Signals belong to the test runner."""
+    """Signals belong to the test runner, and it leaves when told, not at the next tick."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.leave = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.leave.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -81,7 +89,8 @@ class FaultyUpstream:
         self.forget_sessions()
         for task in list(self._handlers):
             task.cancel()
-        self._server.should_exit = True
+        self._server.force_exit = True
+        self._server.leave.set()
         await self._serving
         self._server = self._serving = None
 

@@ -70,7 +70,7 @@ class Behaviour:
     noise: bool = False  # prints non-protocol lines between messages
     stderr_bytes: int = 0  # floods stderr before the first answer
     crash_at_start: bool = False
-    ignore_sigterm: bool = False
+    ignore_sigterm: bool = False  # and the end of stdin as well
     fork: Literal["", "group", "session"] = ""  # starts a grandchild, in the same group or in a session of its own
     pid_file: str = ""
     count_file: str = ""

@@ -28,6 +28,8 @@ class Twin:
             if behaviour.noise:
                 print("this is not the protocol", flush=True)
             self.take(json.loads(line))
+        if behaviour.ignore_sigterm:
+            await asyncio.Event().wait()
 
     def announce(self, notification: dict[str, Any]) -> None:
         write(notification)
