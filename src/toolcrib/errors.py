@@ -10,6 +10,7 @@
     │   ├── PreconditionFailed      If-Match named an older state
     │   ├── TooLarge                over a size limit
     │   ├── UnsupportedMedia        not the content type this route reads
+    │   ├── NotAcceptable           the asker takes no form we answer in
     │   └── InvalidArguments        tool arguments do not fit the tool's schema
     ├── AccessError                 the asker needs other credentials
     │   ├── Unauthenticated         no credential, or one nobody issued
@@ -102,6 +103,10 @@ class TooLarge(RequestError):
 
 class UnsupportedMedia(RequestError):
     code = "unsupported_media_type"
+
+
+class NotAcceptable(RequestError):
+    code = "not_acceptable"
 
 
 class InvalidArguments(RequestError):

@@ -209,6 +209,15 @@ class Connections(Answer, frozen=True):
     value: list[Connection]
 
 
+class ConnectionTest(Answer, frozen=True):
+    """What came of reaching a connection's target with its credentials."""
+
+    status: str
+    tools: int
+    reason: str = ""
+    remedy: str = ""
+
+
 # --- sources and drift (ours) ----------------------------------------------------------------------------------------
 
 

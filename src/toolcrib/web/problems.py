@@ -22,6 +22,7 @@ STATUS: dict[type[errors.ToolcribError], int] = {
     errors.PreconditionFailed: 412,
     errors.TooLarge: 413,
     errors.UnsupportedMedia: 415,
+    errors.NotAcceptable: 406,
     errors.AccessError: 403,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
