@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from toolcrib import wire
+from toolcrib import errors, wire
 from toolcrib.cli import printing
 from toolcrib.cli.groups import NounGroup
 from toolcrib.cli.remote import Remote, confirm, force, pairs, remote
@@ -120,6 +120,10 @@ def remove(remote: Remote, name: str, force: bool) -> None:
 def test(remote: Remote, name: str) -> None:
     """Ask the upstream behind a connection whether it answers to us."""
     with remote.open() as client:
-        answer = client.test_connection(name)
-    if not remote.answers(answer):
-        click.echo(f"connection `{name}`: {printing.clean(str(answer.get('status', 'ok')))}")
+        found = client.test_connection(name)
+    shown = remote.answers(found)
+    if found.status != "ok":
+        reason = printing.clean(found.reason) or found.status
+        raise errors.SourceError(f"connection `{name}`: {reason}", source=name, hint=found.remedy or None)
+    if not shown:
+        click.echo(f"connection `{name}` works; its upstream offers {found.tools} tools")

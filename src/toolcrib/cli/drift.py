@@ -10,14 +10,18 @@ import click
 from toolcrib.cli import failures, printing
 from toolcrib.cli.remote import Remote, ToolboxName, remote
 
+_version = click.option("--version", metavar="VERSION", help="Look at this version instead of the default one.")
+
 
 @click.command()
 @click.argument("name", type=ToolboxName())
+@_version
+@click.option("--refresh", is_flag=True, help="Ask every source again first.")
 @remote
-def sources(remote: Remote, name: str) -> None:
+def sources(remote: Remote, name: str, version: str | None, refresh: bool) -> None:
     """Show the state of each source of a toolbox, and what to do about it."""
     with remote.open() as client:
-        answer = client.sources(name)
+        answer = client.refresh_sources(name, version) if refresh else client.sources(name, version)
     for warning in answer.warnings:
         failures.warn(warning)
     if not remote.answers(answer):
@@ -31,11 +35,12 @@ def sources(remote: Remote, name: str) -> None:
 @click.command()
 @click.argument("name", type=ToolboxName())
 @click.option("--accept", metavar="TOOL", help="Serve this tool's changed definition from now on.")
+@_version
 @remote
-def drift(remote: Remote, name: str, accept: str | None) -> None:
+def drift(remote: Remote, name: str, accept: str | None, version: str | None) -> None:
     """Show which tools their sources changed since the version was created."""
     with remote.open() as client:
-        answer = client.accept_drift(name, accept) if accept else client.drift(name)
+        answer = client.accept_drift(name, accept, version) if accept else client.drift(name, version)
     if remote.answers(answer):
         return
     if accept:

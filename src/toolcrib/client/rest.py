@@ -9,13 +9,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
 
-import httpx2
 import msgspec
 
 from toolcrib import errors, wire
+
+if TYPE_CHECKING:
+    import httpx2
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8700/api/projects/default"
 API_VERSION = "v1"
@@ -44,6 +46,8 @@ class Client:
         timeout_s: float = 30.0,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
+        import httpx2  # takes most of a command's start; `--help` and a wrong command line go without
+
         self.root, self.project = split_endpoint(endpoint)
         self.endpoint = f"{self.root}/api/projects/{quote(self.project, safe='')}"
         headers = {"accept": "application/json"}
@@ -52,7 +56,11 @@ class Client:
         if user:
             headers["x-toolcrib-user"] = user
         self._http = httpx2.Client(
-            headers=headers, timeout=timeout_s, transport=transport, trust_env=not is_loopback(endpoint)
+            headers=headers,
+            timeout=timeout_s,
+            transport=transport,
+            trust_env=not is_loopback(endpoint),
+            verify=self.root.startswith("https:"),  # plain HTTP need not load certificates
         )
 
     def __enter__(self) -> Self:
@@ -124,17 +132,22 @@ class Client:
         """Every move of the default pointer, newest first."""
         return self._pages(f"{_toolbox(toolbox)}/promotions", wire.Promotion)
 
-    def sources(self, toolbox: str) -> wire.Sources:
-        """How the sources behind the default version are doing."""
-        return self._ask("GET", f"{_toolbox(toolbox)}/sources", wire.Sources)
+    def sources(self, toolbox: str, version: str | None = None) -> wire.Sources:
+        """How the sources behind a version (the default one) are doing."""
+        return self._ask("GET", f"{_toolbox(toolbox)}/sources", wire.Sources, query=_of(version))
 
-    def drift(self, toolbox: str) -> wire.Drift:
-        """Which tools of the default version are no longer what it was created with."""
-        return self._ask("GET", f"{_toolbox(toolbox)}/drift", wire.Drift)
+    def refresh_sources(self, toolbox: str, version: str | None = None) -> wire.Sources:
+        """Ask every source of a version again, now."""
+        return self._ask("POST", f"{_toolbox(toolbox)}/sources/refresh", wire.Sources, query=_of(version))
 
-    def accept_drift(self, toolbox: str, tool: str) -> wire.Drift:
+    def drift(self, toolbox: str, version: str | None = None) -> wire.Drift:
+        """Which tools of a version (the default one) are no longer what it was created with."""
+        return self._ask("GET", f"{_toolbox(toolbox)}/drift", wire.Drift, query=_of(version))
+
+    def accept_drift(self, toolbox: str, tool: str, version: str | None = None) -> wire.Drift:
         """Serve a tool's current definition from now on; what has drifted after that."""
-        return self._ask("POST", f"{_toolbox(toolbox)}/drift", wire.Drift, body=wire.AcceptDrift(accept=tool))
+        body = wire.AcceptDrift(accept=tool, version=version)
+        return self._ask("POST", f"{_toolbox(toolbox)}/drift", wire.Drift, body=body)
 
     # --- keys and projects -------------------------------------------------------------------------------------------
 
@@ -174,8 +187,9 @@ class Client:
     def delete_connection(self, name: str) -> None:
         self._send("DELETE", self.endpoint + _connection(name))
 
-    def test_connection(self, name: str) -> JsonObject:
-        return self._ask("POST", f"{_connection(name)}/test", JsonObject)
+    def test_connection(self, name: str) -> wire.ConnectionTest:
+        """What comes of reaching a connection's target with its credentials."""
+        return self._ask("POST", f"{_connection(name)}/test", wire.ConnectionTest)
 
     # --- the MCP endpoint --------------------------------------------------------------------------------------------
 
@@ -225,13 +239,15 @@ class Client:
         headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
         params = {"api-version": API_VERSION, **(query or {})}
-        answer = self._exchange(method, str(httpx2.URL(url, params=params)), body=body, headers=headers)
+        answer = self._exchange(method, f"{url}?{urlencode(params)}", body=body, headers=headers)
         _raise_for(answer)
         return answer
 
     def _exchange(
         self, method: str, url: str, *, body: object = None, headers: dict[str, str] | None = None
     ) -> httpx2.Response:
+        import httpx2
+
         content = None if body is None else msgspec.json.encode(body)
         typed = {"content-type": "application/json"} if content is not None else {}
         try:
@@ -274,6 +290,10 @@ def _version(toolbox: str, version: str) -> str:
 
 def _connection(name: str) -> str:
     return f"/connections/{quote(name, safe='')}"
+
+
+def _of(version: str | None) -> dict[str, str]:
+    return {} if version is None else {"version": version}
 
 
 def _fields(content: msgspec.Struct) -> JsonObject:

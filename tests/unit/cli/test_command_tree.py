@@ -34,8 +34,9 @@ def loaded_after(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
-def test_help_loads_neither_server_nor_client() -> None:
-    assert not loaded_after("--help").intersection(HEAVY)
+@pytest.mark.parametrize("arguments", [("--help",), ("toolbox", "list", "--help"), ("toolbox", "create")])
+def test_help_and_a_wrong_command_line_load_neither_server_nor_http_client(arguments: tuple[str, ...]) -> None:
+    assert not loaded_after(*arguments).intersection(HEAVY)
 
 
 def test_a_remote_verb_does_not_load_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
