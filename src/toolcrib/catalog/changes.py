@@ -227,11 +227,11 @@ def _value(path: str, key: str, was: Json, now: Json) -> Change:
 
 def _suspicions(before: JsonObject, after: JsonObject) -> Iterator[Change]:
     known = {mark for _, said in _texts(before) for mark in text.marks(said)}
-    for path, said in _texts(after):
+    for trail, said in _texts(after):
         for mark in sorted(text.marks(said) - known):
             known.add(mark)
-            kind = mark.kind.replace("_", " ")
-            yield Change(Grade.suspicious, path, f"{path} holds {_KINDS.get(mark.kind, kind)}: {mark.found}")
+            path = _spelled(trail)
+            yield Change(Grade.suspicious, path, f"{path} holds {_KINDS.get(mark.kind, mark.kind)}: {mark.found}")
 
 
 _KINDS = {
@@ -250,22 +250,34 @@ _KINDS = {
 }
 
 
-def _texts(definition: JsonObject) -> Iterator[tuple[str, str]]:
-    """Every string of a definition with its path, keys included: whatever a model may be shown."""
-    todo: list[tuple[str, Any]] = [("", {k: v for k, v in definition.items() if k not in _SILENT})]
+_Trail = tuple[Any, str] | None  # (the trail before, this step): spelled out only when there is something to say
+
+
+def _texts(definition: JsonObject) -> Iterator[tuple[_Trail, str]]:
+    """Every string of a definition and where it stands, keys included: whatever a model may be shown."""
+    todo: list[tuple[_Trail, Any]] = [(None, {k: v for k, v in definition.items() if k not in _SILENT})]
     while todo:
-        path, value = todo.pop()
+        trail, value = todo.pop()
         if isinstance(value, str):
-            yield path, value
+            yield trail, value
         elif isinstance(value, dict):
-            for key, child in reversed(list(cast(JsonObject, value).items())):
-                at = f"{path}.{text.escaped(key, 60)}" if path else text.escaped(key, 60)
+            for key, child in cast(JsonObject, value).items():
                 if not key.isascii() or not key.isprintable():
-                    yield at, key
-                todo.append((at, child))
-        elif isinstance(value, list | tuple):
+                    yield (trail, key), key
+                todo.append(((trail, key), child))
+        elif isinstance(value, list):
             items = cast("list[Any]", value)
-            todo.extend((f"{path}.{at}", items[at]) for at in range(len(items) - 1, -1, -1))
+            todo.extend(
+                ((trail, str(at)), item) for at, item in enumerate(items) if isinstance(item, str | dict | list)
+            )
+
+
+def _spelled(trail: _Trail) -> str:
+    steps: list[str] = []
+    while trail is not None:
+        trail, step = cast("tuple[_Trail, str]", trail)
+        steps.append(text.escaped(step, 60))
+    return ".".join(reversed(steps))
 
 
 # --- small words

@@ -66,16 +66,46 @@ def inspect(schema: Json) -> Inspected | str:
     if not isinstance(schema, dict):
         return "The schema is not an object."
     shape = cast(JsonObject, schema)
-    reason = _nesting_problem(shape)
-    if reason is not None:
-        return reason
-    try:
-        encoded = msgspec.json.encode(shape)
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"The schema is not JSON: {str(error)[:200]}"
-    if len(encoded) > MAX_BYTES:
-        return f"The schema is {len(encoded)} bytes long; the limit is {MAX_BYTES}."
+    encoded = encode(shape, MAX_BYTES)
+    if isinstance(encoded, str):
+        return f"The schema {encoded}"
     return _structure_problem(shape) or _inspected(shape, encoded)
+
+
+def particulars(schema: JsonObject) -> Inspected:
+    """What `inspect` says of a schema that it let through before, without looking into it again."""
+    encoded = msgspec.json.encode(schema)
+    headers = header_map(schema) if b'"x-mcp-header"' in encoded else ""
+    return Inspected(_digest(encoded)) if isinstance(headers, str) else Inspected(_digest(encoded), headers)
+
+
+def encode(value: Json, max_bytes: int) -> bytes | str:
+    """JSON text of a value that others made, or what is wrong with it ("is nested …", "is … bytes long", …)."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except RecursionError:
+        return f"is nested more than {MAX_NESTING} levels deep."
+    except (TypeError, ValueError) as error:
+        return f"is not JSON: {str(error)[:200]}"
+    if len(encoded) > max_bytes:
+        return f"is {len(encoded)} bytes long; the limit is {max_bytes}."
+    # Few brackets cannot nest deeply, and almost every schema has few.
+    if encoded.count(b"{") + encoded.count(b"[") > MAX_NESTING and not _is_shallow(value):
+        return f"is nested more than {MAX_NESTING} levels deep."
+    return encoded
+
+
+def _is_shallow(value: Json) -> bool:
+    todo: list[tuple[Any, int]] = [(value, 1)]
+    while todo:
+        part, depth = todo.pop()
+        if depth > MAX_NESTING:
+            return False
+        if isinstance(part, dict):
+            todo.extend((child, depth + 1) for child in cast(JsonObject, part).values())
+        elif isinstance(part, list | tuple):
+            todo.extend((child, depth + 1) for child in cast("list[Any]", part))
+    return True
 
 
 def _inspected(shape: JsonObject, encoded: bytes) -> Inspected | str:
@@ -90,39 +120,29 @@ def _inspected(shape: JsonObject, encoded: bytes) -> Inspected | str:
     return Inspected(_digest(encoded), headers, unchecked)
 
 
-def _nesting_problem(shape: JsonObject) -> str | None:
-    """Walk the whole value without recursion, so that nothing after this meets a deep or a huge one."""
-    todo: list[tuple[Any, int]] = [(shape, 1)]
-    met = 0
-    while todo:
-        value, depth = todo.pop()
-        if depth > MAX_NESTING:
-            return f"The schema is nested more than {MAX_NESTING} levels deep."
-        if isinstance(value, dict | list | tuple):
-            children = cast("dict[str, Any] | list[Any]", value)
-            met += len(children)
-            if met > MAX_BYTES:
-                return f"The schema holds more than {MAX_BYTES} values."
-            items = children.values() if isinstance(children, dict) else children
-            todo.extend((child, depth + 1) for child in items)
-    return None
-
-
 def _structure_problem(root: JsonObject) -> str | None:
-    """Depth, foreign references, enum sizes: what can be said of each subschema alone; then the sum of all."""
-    anchors = _anchors(root)
+    """Depth, enum sizes, number: what can be said without following references; then what they add up to."""
+    count = 0
+    references: list[tuple[str, str]] = []
     for schema, depth in subschemas(root):
+        count += 1
         if depth > MAX_DEPTH:
             return f"The schema is more than {MAX_DEPTH} subschemas deep."
         members = schema.get("enum")
         if isinstance(members, list) and len(cast("list[Any]", members)) > MAX_ENUM:
             return f"An enum has {len(cast('list[Any]', members))} members; the limit is {MAX_ENUM}."
-        for keyword in _REFS:
-            reference = schema.get(keyword)
-            if isinstance(reference, str) and _target(root, anchors, reference) is None:
-                return (
-                    f"{keyword} '{reference[:120]}' points outside of the schema; only local references are followed."
-                )
+        found = ((keyword, schema.get(keyword)) for keyword in _REFS if keyword in schema)
+        references.extend((keyword, target) for keyword, target in found if isinstance(target, str))
+    if references:
+        return _reference_problem(root, references)
+    return f"The schema has {count} subschemas; the limit is {MAX_SUBSCHEMAS}." if count > MAX_SUBSCHEMAS else None
+
+
+def _reference_problem(root: JsonObject, references: list[tuple[str, str]]) -> str | None:
+    anchors = _anchors(root)
+    for keyword, reference in references:
+        if _target(root, anchors, reference) is None:
+            return f"{keyword} '{reference[:120]}' points outside of the schema; only local references are followed."
     return _Expansion(root, anchors).problem()
 
 

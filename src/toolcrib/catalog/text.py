@@ -98,11 +98,15 @@ def _marks(text: str) -> Iterator[Mark]:
                 yield Mark(hit.lastgroup or "control", _codes(hit[0])[:40])
         if not text.isascii():
             yield from (Mark("homoglyph", escaped(word, 40)) for word in _WORD.findall(text) if _is_mixed(word))
+    if len(text) < _SHORTEST_ORDER:
+        return
     plain = " ".join(visible(text).split())
-    for kind, pattern in _ORDERS:
-        for hit in pattern.finditer(plain):
-            yield Mark(kind, escaped(hit[0], 80))
-    for hit in _BLOB.finditer(plain):
+    lowered = plain.lower()
+    for kind, needles, pattern in _ORDERS:
+        if any(needle in lowered for needle in needles):
+            for hit in pattern.finditer(plain):
+                yield Mark(kind, escaped(hit[0], 80))
+    for hit in _BLOB.finditer(plain) if len(plain) >= 80 else ():
         if _is_encoded(hit[0]):
             yield Mark("encoded", escaped(hit[0], 40))
 
@@ -153,8 +157,12 @@ def _is_encoded(blob: str) -> bool:
     )
 
 
-def _order(kind: str, pattern: str) -> tuple[str, re.Pattern[str]]:
-    return kind, re.compile(pattern, re.IGNORECASE)
+def _order(kind: str, needles: str, pattern: str) -> tuple[str, tuple[str, ...], re.Pattern[str]]:
+    """`needles` are cheap: a text with none of them cannot match, and most texts have none."""
+    return kind, tuple(needles.split("|")), re.compile(pattern, re.IGNORECASE)
+
+
+_SHORTEST_ORDER = 6
 
 
 _TOOL = r"[`'\"]?[\w.-]{2,60}[`'\"]?"
@@ -163,54 +171,74 @@ _TOOL = r"[`'\"]?[\w.-]{2,60}[`'\"]?"
 _ORDERS = (
     _order(
         "instruction",
+        "ignore|disregard|forget|override|bypass",
         r"\b(?:ignore|disregard|forget|override|bypass)\b(?: \S{1,20}){0,3} "
         r"(?:instruction|prompt|rule|guideline|guardrail|direction|polic(?:y|ies)|context)s?\b",
     ),
     _order(
         "instruction",
+        "user",
         r"\b(?:do not|don't|never|must not|should not|without)(?: \S{1,20}){0,2} "
         r"(?:tell|telling|inform|informing|mention|mentioning|reveal|revealing|notify|notifying|alert|alerting|warn)"
         r"(?: \S{1,20}){0,3} users?\b",
     ),
-    _order("instruction", r"\b(?:hide|conceal|keep)\b(?: \S{1,20}){0,4} (?:from|secret from) the users?\b"),
-    _order("instruction", r"\b(?:new|updated|real|hidden|secret) (?:system )?instructions?\s?:"),
-    _order("instruction", r"\byou are now\b|\bsystem prompt\b|\bas an ai\b|\bdeveloper mode\b|\bjailbreak"),
+    _order(
+        "instruction", "from the user", r"\b(?:hide|conceal|keep)\b(?: \S{1,20}){0,4} (?:from|secret from) the users?\b"
+    ),
+    _order("instruction", "instruction", r"\b(?:new|updated|real|hidden|secret) (?:system )?instructions?\s?:"),
     _order(
         "instruction",
+        "you are now|system prompt|as an ai|developer mode|jailbreak",
+        r"\byou are now\b|\bsystem prompt\b|\bas an ai\b|\bdeveloper mode\b|\bjailbreak",
+    ),
+    _order(
+        "instruction",
+        "important|critical|attention|note",
         r"\b(?:important|critical|attention|note)(?: \w{1,12}){0,2} (?:ai|llm|assistant|model|agent)s?\s?[:!]",
     ),
     _order(
         "first_call",
+        "before|prior to",
         r"\b(?:before|prior to)(?: \S{1,20}){0,2} (?:using|calling|invoking|running)"
         r"(?: \S{1,20}){0,2} (?:this|any|other|all|another)(?: \S{1,20}){0,2} tools?\b",
     ),
     _order(
         "first_call",
+        "first|before|prior",
         rf"\b(?:always|must|first|immediately)(?: first)? (?:call|invoke|run|use) "
         rf"(?:the )?{_TOOL}(?: tool)? (?:first|before|prior)\b",
     ),
-    _order("first_call", rf"\bcall (?:the )?{_TOOL}(?: tool)? first\b"),
+    _order("first_call", "first", rf"\bcall (?:the )?{_TOOL}(?: tool)? first\b"),
     _order(
         "first_call",
+        "instead of",
         rf"\binstead of (?:using |calling )?(?:the |any )?(?:other |original |official )?{_TOOL} tools?\b",
     ),
     _order(
         "exfiltration",
+        "conversation|chat history|api key|credential|password|private key|secret|system prompt",
         r"\b(?:send|forward|post|upload|copy|bcc|exfiltrate|append|include|pass)\b(?: \S{1,30}){0,8} "
         r"(?:conversation|chat history|api keys?|credentials?|passwords?|private keys?|secrets?|system prompt)"
         r"(?: \S{1,30}){0,6} (?:to|as|in|at|into) ",
     ),
     _order(
         "exfiltration",
+        "~/.|id_rsa|id_ed25519|/etc/",
         r"~/\.(?:ssh|aws|config|cursor|env|netrc|kube)\b|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd|shadow)\b",
     ),
     _order(
         "hidden_tag",
+        "<",
         r"<!--.{0,200}?-->|</?(?:important|system|instructions?|secret|hidden|admin|assistant|override)\b[^>]{0,80}>",
     ),
-    _order("hidden_tag", r"<\|[a-z_]{2,30}\|>|\[/?INST\]|<<SYS>>|\{\{#system|### ?(?:system|instruction)s?\s?:"),
     _order(
         "hidden_tag",
+        "<|[inst|[/inst|{{#|###",
+        r"<\|[a-z_]{2,30}\|>|\[/?INST\]|<<SYS>>|\{\{#system|### ?(?:system|instruction)s?\s?:",
+    ),
+    _order(
+        "hidden_tag",
+        "<",
         r"<[a-z]{1,10}[^>]{0,80}(?:display\s?:\s?none|visibility\s?:\s?hidden|font-size\s?:\s?0)[^>]{0,80}>",
     ),
 )
