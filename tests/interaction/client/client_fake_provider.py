@@ -1,7 +1,7 @@
 """A model provider on loopback: three APIs, one script, every request body held against the provider package's types.
 
-It plays the model, so it is also the judge: a script may only call a tool whose schema it was shown. It knows nothing of
-toolcrib.
+It plays the model, so it is also the judge: a script may only call a tool whose schema it was shown. It knows nothing
+of toolcrib.
 """
 
 from __future__ import annotations

@@ -14,9 +14,7 @@ def wire_tools(**more: Any) -> list[Any]:
     return [{"name": n, "description": describe(n), "input_schema": SCHEMA, **more} for n in NAMES]
 
 
-def converse(
-    provider: FakeProvider, talk: adapter.MessagesConversation, endpoint: Endpoint | None = None
-) -> str:
+def converse(provider: FakeProvider, talk: adapter.MessagesConversation, endpoint: Endpoint | None = None) -> str:
     messages: list[Any] = [{"role": "user", "content": "A table for four."}]
     with anthropic.Anthropic(base_url=provider.root, api_key="test", max_retries=0) as client:
         while True:

@@ -8,7 +8,15 @@ from typing import Any
 
 import openai
 import pytest
-from agents import Agent, FunctionTool, OpenAIChatCompletionsModel, OpenAIResponsesModel, RunConfig, Runner, function_tool
+from agents import (
+    Agent,
+    FunctionTool,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    function_tool,
+)
 from client_fake_provider import FakeProvider, Move, Say, Script, Seen
 from client_scripts import ARGUMENTS, RESULT, TARGET, FindThenCall, functions
 

@@ -49,9 +49,9 @@ def test_tools_are_run_by_name_when_functions_are_given() -> None:
 
 def test_a_call_before_the_schema_was_shown_is_caught_by_the_provider() -> None:
     provider = FakeProvider(impatient)
-    with pytest.raises(AssertionError, match="before its schema was shown"), provider:
-        with pytest.raises(openai.BadRequestError):
-            converse(provider, openai_chat.defer(wire_tools(), run).session("a"))
+    chat = openai_chat.defer(wire_tools(), run).session("a")
+    with pytest.raises(openai.BadRequestError, match="before its schema was shown"), provider:
+        converse(provider, chat)
     assert len(provider.failures) == 1
 
 

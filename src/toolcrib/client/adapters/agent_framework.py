@@ -45,7 +45,10 @@ class DeferredToolsProvider(ContextProvider):
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
         run = _Run(self._live, session.session_id)
-        context.extend_tools(self.source_id, [*self._tools, *run.ours.values()])
+        # A toolbox with its own search brings tools of the same names, and they are the ones to call.
+        brought = {tool.name for tool in self._tools}
+        ours = [tool for name, tool in run.ours.items() if name not in brought]
+        context.extend_tools(self.source_id, [*self._tools, *ours])
         context.extend_middleware(self.source_id, run)
 
 
@@ -62,7 +65,7 @@ class _Run(ChatMiddleware):
         given: list[Any] = list(options.get("tools") or ())
         own = self._own(given)
         turn = self._turn(own)
-        functions = own | self.ours
+        functions = self.ours | own
         others = [tool for tool in given if not isinstance(tool, FunctionTool)]
         options["tools"] = [*(_render(tool, functions[tool.name]) for tool in turn.listed()), *others]
         if turn.deferred.note:
@@ -112,7 +115,7 @@ def _read(tool: FunctionTool) -> Tool:
 
 def _render(tool: Tool, whole: FunctionTool) -> FunctionTool:
     """The function as the model shall see it. A copy only declares; calls find the real one in the function loop."""
-    if not tool.is_stub and tool.name != SEARCH:
+    if not tool.is_stub and (tool.name != SEARCH or tool.description == whole.description):
         return whole
     return FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema)
 
