@@ -39,7 +39,8 @@ def toolbox() -> tuple[str, dict[str, Any]]:
 
 def commands() -> dict[str, Command]:
     """The stdio upstreams that the entries name: name → (command, environment, working directory)."""
-    return {f"demo-{label}": ((sys.executable, "-m", "toolcrib.demo", label), {}, None) for label in LABELS}
+    # -P: whatever lies in the working directory must not stand in for a module of the standard library.
+    return {f"demo-{label}": ((sys.executable, "-P", "-m", "toolcrib.demo", label), {}, None) for label in LABELS}
 
 
 def catalogue() -> list[dict[str, Any]]:

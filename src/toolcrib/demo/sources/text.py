@@ -152,5 +152,7 @@ class Text(Source):
         """Markdown in, plain text out: headings, emphasis, links, code fences and list markers are removed."""
         text = re.sub(r"^```.*$\n?", "", text, flags=re.MULTILINE)
         text = re.sub(r"!?\[([^\[\]]*)\]\([^()\s]*\)", r"\1", text)
-        text = re.sub(r"^\s{0,3}(?:#{1,6}\s+|[-*+]\s+|>\s?|\d{1,3}[.)]\s+)", "", text, flags=re.MULTILINE)
+        text = re.sub(
+            r"^[ \t]{0,3}(?:#{1,6}[ \t]+|[-*+][ \t]+|>[ \t]?|\d{1,3}[.)][ \t]+)", "", text, flags=re.MULTILINE
+        )
         return re.sub(r"(\*\*|__|\*|`)(\S[^*_`\n]{0,500}?)\1", r"\2", text).strip()
