@@ -158,12 +158,11 @@ class Turn:
 
     def search(self, query: str) -> Found:
         """Find tools among those visible this turn, and reveal what is found for the rest of the session."""
-        names = [tool.name for tool in self.tools()]
         if not query.strip():
-            return browse(names)
+            return browse([tool.name for tool in self.tools()])
         tools = self.deferred.rank(query, self.visible)
         if not tools:
-            return nothing_found(query, names)
+            return nothing_found(query, [tool.name for tool in self.tools()])
         if self.deferred.mode == "reveal":
             self.deferred.revealed.add(self.session, (tool.name for tool in tools))
         return Found(tuple(tools))
