@@ -25,6 +25,12 @@ class _Server(uvicorn.Server):
         await self.on_tick(0)
         await self.leave.wait()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -89,7 +95,6 @@ class FaultyUpstream:
         self.forget_sessions()
         for task in list(self._handlers):
             task.cancel()
-        self._server.force_exit = True
         self._server.leave.set()
         await self._serving
         self._server = self._serving = None
@@ -177,7 +182,8 @@ class FaultyUpstream:
                 else:
                     said.cancel()
                 if gone.done() and not handler.done():
-                    self.script.cancelled.append(call.message["id"])
+                    if call.era == "modern":  # in the older eras a disconnect is explicitly not a cancellation
+                        self.script.cancelled.append(call.message["id"])
                     return
             await self._finish(call, handler, stream, send, named)
         finally:

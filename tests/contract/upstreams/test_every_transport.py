@@ -121,6 +121,13 @@ async def test_a_pushed_request_is_asked_of_exactly_the_call_it_belongs_to(pushi
     assert all(len(person.asked) == 1 for person in people)
 
 
+async def test_two_calls_of_one_principal_are_each_asked_their_own_question(pushing: str) -> None:
+    async with open_site(pushing, [Tool("asks", does="elicit")]) as site:
+        calls = [Asking(capabilities={"elicitation": {}}, answer={"call": n}) for n in range(5)]
+        outcomes = await asyncio.gather(*(site.call("asks", call) for call in calls))
+    assert [json.loads(text_of(outcome)) for outcome in outcomes] == [{"call": n} for n in range(5)]
+
+
 async def test_a_push_to_someone_who_declared_nothing_is_refused_not_hung(pushing: str) -> None:
     asking = Asking()
     async with open_site(pushing, [Tool("asks", does="elicit")]) as site:
