@@ -9,22 +9,36 @@ import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import uvicorn
 
-from toolcrib.access import Access
+from toolcrib import wire
+from toolcrib.access import OPERATOR, Access
+from toolcrib.catalog.refresh import Catalogs, Pace
+from toolcrib.connections.registry import Connections
 from toolcrib.connections.sealing import Sealer, load_key, write_private
-from toolcrib.errors import BadSettings, SealKeyMismatch
+from toolcrib.demo import commands as commands_of_demo
+from toolcrib.demo import toolbox as demo_toolbox
+from toolcrib.errors import BadSettings, NotFound, SealKeyMismatch
+from toolcrib.gateway.changes import Changes
+from toolcrib.gateway.endpoint import Gateway
 from toolcrib.http import Receive, Scope, Send
 from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
+from toolcrib.settings import StdioCommand as DemoCommand
 from toolcrib.storage import migrations, records_secrets
 from toolcrib.storage.database import Database, Transaction
+from toolcrib.storage.records_sources import StoredSources
 from toolcrib.storage.sqlite import DataDirectoryLock, SqliteDatabase
+from toolcrib.toolboxes.calls import CallLog
 from toolcrib.toolboxes.crib import Crib
+from toolcrib.toolboxes.opened import Counter
+from toolcrib.toolboxes.plumbing import Plumbing
 from toolcrib.toolboxes.resolve import Shelf
 from toolcrib.toolboxes.versions import Toolboxes
+from toolcrib.upstreams.pool import UpstreamPool
+from toolcrib.upstreams.upstream import Change, Limits, StdioCommand, UpstreamSpec
 from toolcrib.web.auth import Doorkeeper
 from toolcrib.web.edge import Edge
 from toolcrib.web.openapi import document
@@ -40,6 +54,7 @@ class Opened:
     """A crib with the parts that only the app itself needs."""
 
     crib: Crib
+    gateway: Gateway
     edge: Edge
     lock: DataDirectoryLock | None
 
@@ -69,13 +84,20 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
     async with AsyncExitStack() as stack:
         db, lock = await _open_database(settings, stack)
         await db.write(migrations.apply_pending)
-        sealer = await _open_seal(settings, db)
+        key = load_key(text=settings.seal_key, path=settings.seal_key_file, default_path=settings.data_dir / "seal.key")
+        sealer = await _open_seal(key, db)
         access = Access(db, _operator_token(settings))
         await access.load()
         shelf = Shelf(db)
         access.on_project_deleted.append(shelf.drop_project)
         toolboxes = Toolboxes(db, sealer, shelf)
-        crib = Crib(access, shelf, toolboxes, openapi=msgspec.json.encode(document()))
+        connections = Connections(db, sealer)
+        changes = Changes()
+        counter = _open_counter(settings, db, sealer, connections, changes, stack)
+        crib = Crib(access, shelf, toolboxes, connections, counter, openapi=msgspec.json.encode(document()))
+        gateway = Gateway(crib, changes, state_key=key, names=settings.tool_names)
+        stack.callback(gateway.close)
+        _connect(crib, changes)
         doorkeeper = Doorkeeper(
             access,
             auth=settings.auth == "on",
@@ -83,10 +105,13 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
         )
-        yield Opened(crib, Edge(crib, doorkeeper, max_body_bytes=settings.max_body_bytes), lock)
+        edge = Edge(crib, gateway, doorkeeper, max_body_bytes=settings.max_body_bytes)
+        yield Opened(crib, gateway, edge, lock)
 
 
 async def _serve(settings: Settings, *, demo: bool) -> None:
+    if demo:
+        settings = _with_demo(settings)
     with _listen(settings) as listener:
         port = listener.getsockname()[1]
         scheme = "https" if settings.tls_cert else "http"
@@ -95,13 +120,33 @@ async def _serve(settings: Settings, *, demo: bool) -> None:
         async with opened(settings) as it:
             if it.lock:
                 it.lock.announce(address)
+            if demo:
+                await _stock_demo(it.crib, address)
             if settings.auth == "off":
                 log.warning("auth is off: every request on %s is admin", address)
             log.info("toolcrib listens on %s (project endpoint %s/api/projects/default)", address, address)
-            await _uvicorn(settings, it.edge).serve(sockets=[listener])
+            await _uvicorn(settings, it.edge, it.gateway).serve(sockets=[listener])
 
 
-def _uvicorn(settings: Settings, edge: Edge) -> uvicorn.Server:
+def _with_demo(settings: Settings) -> Settings:
+    """The demo's own stdio upstreams beside those the operator declared."""
+    commands = {name: DemoCommand(command, env, cwd) for name, (command, env, cwd) in commands_of_demo().items()}
+    return replace(settings, stdio={**commands, **settings.stdio})
+
+
+async def _stock_demo(crib: Crib, address: str) -> None:
+    """Put the demo toolbox on the shelf, once; a person may have changed or deleted it since."""
+    name, body = demo_toolbox()
+    try:
+        await crib.toolboxes.get("default", name)
+    except NotFound:
+        content = msgspec.convert(body, wire.CreateVersion)
+        await crib.toolboxes.create_version(OPERATOR, "default", name, content)
+    endpoint = f"{address}/api/projects/default/toolboxes/{name}/mcp?api-version=v1"
+    log.info("the demo toolbox %r is at TOOLBOX_ENDPOINT=%s", name, endpoint)
+
+
+def _uvicorn(settings: Settings, edge: Edge, gateway: Gateway) -> uvicorn.Server:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await edge(scope, receive, send)
@@ -118,7 +163,19 @@ def _uvicorn(settings: Settings, edge: Edge) -> uvicorn.Server:
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
-    return uvicorn.Server(config)
+    return _Server(config, gateway)
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of listening clients first; they would hold the server up otherwise."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+        super().__init__(config)
+        self._gateway = gateway
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._gateway.close()
+        await super().shutdown(sockets)
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -151,8 +208,47 @@ async def _open_database(settings: Settings, stack: AsyncExitStack) -> tuple[Dat
     return embedded, lock
 
 
-async def _open_seal(settings: Settings, db: Database) -> Sealer:
-    key = load_key(text=settings.seal_key, path=settings.seal_key_file, default_path=settings.data_dir / "seal.key")
+def _open_counter(
+    settings: Settings,
+    db: Database,
+    sealer: Sealer,
+    connections: Connections,
+    changes: Changes,
+    stack: AsyncExitStack,
+) -> Counter:
+    """The upstreams, the catalogs that watch them, and the record of calls."""
+
+    def heard(spec: UpstreamSpec, change: Change) -> None:
+        catalogs.on_change(spec, change)
+        if change.uri is not None:
+            changes.publish_resource(spec.scope, change.uri)
+
+    commands = {name: StdioCommand(c.command, c.env, c.cwd) for name, c in settings.stdio.items()}
+    pool = UpstreamPool(commands=commands, on_change=heard)
+    stack.push_async_callback(pool.aclose)
+    limits = Limits(call_s=settings.call_timeout_s, answer_bytes=settings.max_result_bytes)
+    plumbing = Plumbing(db, sealer, connections, pool, limits)
+    catalogs = Catalogs(StoredSources(db), plumbing.upstream, pace=Pace(ttl_s=settings.refresh_s))
+    stack.push_async_callback(catalogs.aclose)
+    calls = CallLog(db)
+    stack.push_async_callback(calls.close)
+    pool.start_sweeping()
+    calls.start()
+    stack.callback(asyncio.create_task(catalogs.run()).cancel)
+    return Counter(catalogs, plumbing, calls)
+
+
+def _connect(crib: Crib, changes: Changes) -> None:
+    """Who tells whom: catalogs and toolboxes tell listening clients; new versions and connections tell catalogs."""
+    catalogs = crib.counter.catalogs
+    catalogs.subscribe(changes.publish_snapshot)
+    crib.toolboxes.on_changed.append(changes.publish_lists)
+    crib.toolboxes.on_created.append(crib.counter.look_at)
+    crib.toolboxes.on_deleted.append(catalogs.forget)
+    crib.connections.on_changed.append(catalogs.connection_changed)
+
+
+async def _open_seal(key: bytes, db: Database) -> Sealer:
     sealer = Sealer(key)
 
     def check(tx: Transaction) -> None:

@@ -6,7 +6,7 @@ Routing, authentication and the mapping of failures live in `web`; this only car
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -37,7 +37,12 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[bytes, bytes]
     principal: Principal
-    body: bytes = b""
+    body: bytes
+    request_id: str
+    # The way back for handlers that stream, and the headers as they came, repeated ones included.
+    receive: Receive
+    send: Send
+    raw_headers: Sequence[Header]
 
     @property
     def project(self) -> str:

@@ -33,7 +33,7 @@ Key = tuple[str, str, int]
 """(project, toolbox, version number)."""
 
 Opener = Callable[[Version, JsonObject], Upstream]
-"""The upstream behind an entry. It, or its `fetch`, raises a `SourceError` (`ConnectionMissing`, …) when there is none."""
+"""The upstream behind an entry; it, or its `fetch`, raises a `SourceError` when there is no way to it."""
 
 Listener = Callable[[Key, Snapshot, Snapshot], None]
 """(version, before, after), in the event loop, whenever a snapshot or one of its source states changed."""
@@ -74,6 +74,12 @@ class _Source:
     failures: int = 0
     asked: bool = False
     pushed_at: float = float("-inf")
+    push_due: float = float("inf")
+
+    @property
+    def next_at(self) -> float:
+        """When to ask again: its time is up, or it said that it changed."""
+        return min(self.due, self.push_due)
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +147,7 @@ class Catalogs:
         if catalog.is_complete:
             return catalog.snapshot
         fresh = [part.source for part in catalog.parts.values() if part.source and part.record is None]
-        waiting = [source.task for source in fresh if source.task and not source.asked]
+        waiting = [source.task for source in fresh if source.task and source.failure is None]
         if waiting:
             await asyncio.wait(waiting, timeout=self._pace.first_wait_s)
         return catalog.snapshot
@@ -190,8 +196,16 @@ class Catalogs:
         for source in self._sources.values():
             here = (source.entry.label, source.entry.raw.get("server_url"), source.version.project)
             if here == (spec.label, spec.url, spec.scope):
-                source.due = min(source.due, max(now, source.pushed_at + self._pace.push_gap_s))
-                source.pushed_at = max(now, source.due)
+                source.push_due = min(source.push_due, max(now, source.pushed_at + self._pace.push_gap_s))
+                source.pushed_at = max(now, source.push_due)
+        self._wake.set()
+
+    def connection_changed(self, project: str, connection: str) -> None:
+        """A connection was made, changed or deleted: ask every source that uses it anew."""
+        for source in self._sources.values():
+            named = str(source.entry.raw.get("project_connection_id") or "").rpartition("/")[2]
+            if source.version.project == project and named == connection:
+                source.due = self._clock()
         self._wake.set()
 
     def forget(self, project: str, toolbox: str, number: int | None = None) -> None:
@@ -205,7 +219,7 @@ class Catalogs:
         """Ask what is due, for ever; the composition root runs this as a task."""
         while True:
             self.tick()
-            soonest = min((source.due for source in self._sources.values() if not source.task), default=None)
+            soonest = min((source.next_at for source in self._sources.values() if not source.task), default=None)
             pause = 5.0 if soonest is None else min(5.0, max(0.05, soonest - self._clock()))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
@@ -216,8 +230,10 @@ class Catalogs:
         now = self._clock()
         for key in [key for key, each in self._catalogs.items() if now - each.used_at > self._pace.idle_s]:
             self._drop(key)
-        for source in self._sources.values():
-            if now >= source.due:
+        for identity, source in list(self._sources.items()):
+            if not source.followers and not source.task:
+                del self._sources[identity]
+            elif now >= source.next_at:
                 self._ask(source)
 
     async def settle(self) -> None:
@@ -249,22 +265,32 @@ class Catalogs:
         """What is stored, as it is stored, and the first question to each source on its way."""
         parts: dict[str, _Part] = {}
         for entry in entries.read_all(version.content.tools):
-            source = None if entry.unserved else self._source(version, entry)
-            state = health.state_of(entry, None, (), None, asked=False, now=int(self._now()))
-            parts[entry.label] = _Part(entry, source, state)
+            parts[entry.label] = _Part(
+                entry, None, health.state_of(entry, None, (), None, asked=False, now=int(self._now()))
+            )
         catalog = _Catalog(version, parts, assemble([]), self._clock())
-        for part in parts.values():
-            if part.source is not None and (record := await self._reload(catalog, part)) is not None:
-                part.record = record
-                part.tools = await asyncio.to_thread(tools.prepare, part.entry, record)
-        catalog.snapshot = await asyncio.to_thread(assemble, self._contributions(catalog))
+        served = [part for part in parts.values() if part.entry.unserved is None]
+        try:
+            async with catalog.lock:
+                for part in served:
+                    part.source = self._source(version, part.entry)
+                    part.source.followers[key] = catalog
+                    await self._take_down(catalog, part)
+                catalog.snapshot = await asyncio.to_thread(assemble, self._contributions(catalog))
+        except BaseException:
+            self._unfollow(key)
+            raise
         self._catalogs[key] = catalog
-        for part in parts.values():
+        for part in served:
             if part.source is not None:
-                part.source.followers[key] = catalog
-                if part.record is None or part.source.due <= self._clock():
-                    self._ask(part.source)
+                self._ask(part.source)
         return catalog
+
+    async def _take_down(self, catalog: _Catalog, part: _Part) -> None:
+        record = await self._reload(catalog, part)
+        if record is not None:
+            part.record = record
+            part.tools = await asyncio.to_thread(tools.prepare, part.entry, record)
 
     def _source(self, version: Version, entry: Entry) -> _Source:
         identity = (version.project, version.toolbox, entries.identity(entry.raw))
@@ -274,15 +300,18 @@ class Catalogs:
 
     def _drop(self, key: Key) -> None:
         self._catalogs.pop(key)
-        for identity, source in list(self._sources.items()):
+        self._unfollow(key)
+
+    def _unfollow(self, key: Key) -> None:
+        """Sources that nobody follows any more are let go by the next tick."""
+        for source in self._sources.values():
             source.followers.pop(key, None)
-            if not source.followers and not source.task:
-                del self._sources[identity]
 
     # --- asking a source
 
     def _ask(self, source: _Source) -> asyncio.Task[None]:
         if source.task is None:
+            source.push_due = float("inf")  # what is pushed from now on is not in this answer
             source.task = asyncio.create_task(self._fetch(source))
         return source.task
 
@@ -377,7 +406,7 @@ class Catalogs:
             listener((version.project, version.toolbox, version.number), before, after)
 
     def _contributions(self, catalog: _Catalog) -> list[Contribution]:
-        catalog.is_complete = all(part.record is not None or part.source is None for part in catalog.parts.values())
+        catalog.is_complete = all(part.record is not None or part.entry.unserved for part in catalog.parts.values())
         return [self._contribution(part) for part in catalog.parts.values()]
 
     def _contribution(self, part: _Part) -> Contribution:

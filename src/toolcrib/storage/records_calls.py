@@ -1,4 +1,4 @@
-"""Verbs about sources and calls: what each source last offered, and who called what."""
+"""Verbs about calls: who called what, and how it ended."""
 
 from __future__ import annotations
 
@@ -45,28 +45,3 @@ def recent_calls(tx: Transaction, project: str, toolbox: str, limit: int) -> lis
         limit,
     )
     return [CallRecord(*row) for row in rows]
-
-
-def load_sources(tx: Transaction, project: str, toolbox: str, version: int) -> dict[str, bytes]:
-    """The record of each source of a version, by label."""
-    sql = "SELECT label, record FROM source_records WHERE project = ? AND toolbox = ? AND version = ?"
-    return {label: bytes(record) for label, record in tx.all(sql, project, toolbox, version)}
-
-
-def save_source(tx: Transaction, project: str, toolbox: str, version: int, label: str, record: bytes) -> bool:
-    """False when the version is gone meanwhile; there is nothing to remember then."""
-    is_there = tx.one(
-        "SELECT 1 FROM toolbox_versions WHERE project = ? AND toolbox = ? AND number = ?", project, toolbox, version
-    )
-    if is_there is None:
-        return False
-    tx.run(
-        "INSERT INTO source_records (project, toolbox, version, label, record) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (project, toolbox, version, label) DO UPDATE SET record = excluded.record",
-        project,
-        toolbox,
-        version,
-        label,
-        record,
-    )
-    return True

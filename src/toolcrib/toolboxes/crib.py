@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolcrib.access import Access
+from toolcrib.connections.registry import Connections
+from toolcrib.toolboxes.opened import Counter
 from toolcrib.toolboxes.resolve import Shelf
 from toolcrib.toolboxes.versions import Toolboxes
 
@@ -17,4 +19,6 @@ class Crib:
     access: Access
     shelf: Shelf
     toolboxes: Toolboxes
+    connections: Connections
+    counter: Counter
     openapi: bytes = b"{}"

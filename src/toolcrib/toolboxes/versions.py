@@ -49,6 +49,7 @@ class Toolboxes:
         self._clock = clock
         self.on_created: list[Callable[[Version], None]] = []
         self.on_changed: list[Callable[[str, str], None]] = []
+        self.on_deleted: list[Callable[[str, str, int | None], None]] = []
 
     async def create_version(
         self, by: Principal, project: str, name: str, body: wire.CreateVersion
@@ -99,7 +100,7 @@ class Toolboxes:
             self._shelf.drop(project, name, epoch)
         else:
             self._shelf.put(current)
-        self._tell(project, name)
+        self._tell_deleted(project, name, number)
 
     async def delete(self, project: str, name: str) -> None:
         def remove(tx: Transaction) -> int:
@@ -107,7 +108,7 @@ class Toolboxes:
             return records.epoch_of(tx, project, name)
 
         self._shelf.drop(project, name, await self._db.write(remove))
-        self._tell(project, name)
+        self._tell_deleted(project, name, None)
 
     def _create(
         self, tx: Transaction, by: Principal, project: str, name: str, body: wire.CreateVersion
@@ -129,6 +130,11 @@ class Toolboxes:
         )
         _, version = records.create_version(tx, new)
         return load_current(tx, project, name), version
+
+    def _tell_deleted(self, project: str, name: str, number: int | None) -> None:
+        for listener in self.on_deleted:
+            listener(project, name, number)
+        self._tell(project, name)
 
     def _tell(self, project: str, name: str) -> None:
         for listener in self.on_changed:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from toolcrib.access import LOCAL_ADMIN, require
 from toolcrib.errors import InvalidPayload, TooLarge, ToolcribError
+from toolcrib.gateway.endpoint import Gateway
 from toolcrib.http import Header, Receive, Request, Response, Scope, Send, parse_query
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.web.auth import Doorkeeper
@@ -30,9 +31,16 @@ class Edge:
     """The outermost layer: nothing leaves it but answers."""
 
     def __init__(
-        self, crib: Crib, doorkeeper: Doorkeeper, *, max_body_bytes: int, routes: Sequence[Route] = ROUTES
+        self,
+        crib: Crib,
+        gateway: Gateway,
+        doorkeeper: Doorkeeper,
+        *,
+        max_body_bytes: int,
+        routes: Sequence[Route] = ROUTES,
     ) -> None:
         self._crib = crib
+        self._gateway = gateway
         self._doorkeeper = doorkeeper
         self._max_body_bytes = max_body_bytes
         self._router = Router(routes)
@@ -42,7 +50,7 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = self._request_id(scope)
         try:
-            response = await self._respond(scope, receive)
+            response = await self._respond(scope, receive, send, request_id)
         except ToolcribError as error:
             response = problem(error)
         except ClientGone:
@@ -50,10 +58,13 @@ class Edge:
         except Exception:
             log.exception("request %s: %s %r crashed", request_id, scope["method"], scope["path"][:200])
             response = crash(request_id)
-        await _send(send, response, request_id, with_body=scope["method"] != "HEAD")
+        if response is not None:
+            await _send(send, response, request_id, with_body=scope["method"] != "HEAD")
 
-    async def _respond(self, scope: Scope, receive: Receive) -> Response:
-        headers = dict(scope["headers"])
+    async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
+        """The answer; None when the handler has already streamed it."""
+        raw_headers = scope["headers"]
+        headers = dict(raw_headers)
         self._doorkeeper.check_origin(headers)
         route, params = self._router.match(scope["method"], _path(scope))
         query = parse_query(scope["query_string"])
@@ -61,14 +72,27 @@ class Edge:
             raise InvalidPayload(
                 "The query parameter api-version is missing.", param="api-version", hint="append ?api-version=v1"
             )
-        request = Request(scope["method"], scope["path"], params, query, headers, LOCAL_ADMIN)
+        principal = LOCAL_ADMIN
         if route.role is not None:
-            request.principal = await self._doorkeeper.principal(headers)
+            principal = await self._doorkeeper.principal(headers)
             if "project" in params:
-                self._crib.access.enter(request.principal, params["project"])
-            require(request.principal, route.role)
-        request.body = await self._body(headers, receive)
-        return await route.handler(self._crib, request)
+                self._crib.access.enter(principal, params["project"])
+            require(principal, route.role)
+        body = await self._body(headers, receive)
+        request = Request(
+            scope["method"],
+            scope["path"],
+            params,
+            query,
+            headers,
+            principal,
+            body,
+            request_id,
+            receive,
+            send,
+            raw_headers,
+        )
+        return await route.handler(self._gateway if route.is_mcp else self._crib, request)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         declared = headers.get(b"content-length", b"0")

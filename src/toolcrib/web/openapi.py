@@ -18,6 +18,8 @@ _MEANINGS = {
     401: "No credential, or an unknown one.",
     403: "The credential lacks the right.",
     404: "The named thing does not exist.",
+    405: "The protocol version in use has no such method.",
+    406: "None of the accepted content types can be answered in.",
     409: "In use, or changed by somebody else.",
     412: "`If-Match` named an older state.",
     413: "The body is over the limit.",

@@ -11,13 +11,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolcrib import wire
-from toolcrib.api import access, health, toolboxes
+from toolcrib.api import access, connections, health, sources, toolboxes
 from toolcrib.domain import Role
 from toolcrib.errors import MethodNotAllowed, NotFound
+from toolcrib.gateway import endpoint
 from toolcrib.http import Request, Response
-from toolcrib.toolboxes.crib import Crib
 
-Handler = Callable[[Crib, Request], Awaitable[Response]]
+Handler = Callable[[Any, Request], Awaitable[Response | None]]
+"""Takes the crib (or, behind an MCP URL, the gateway) and the request; None when it has streamed its answer."""
 PROJECT = "/api/projects/{project}"
 PAGING = ("limit", "order", "after", "before")
 
@@ -37,6 +38,7 @@ class Route:
     query: tuple[str, ...] = ()
     required_query: tuple[str, ...] = ()
     refusals: tuple[int, ...] = ()
+    is_mcp: bool = False
 
     @property
     def needs_api_version(self) -> bool:
@@ -45,6 +47,19 @@ class Route:
     @property
     def operation(self) -> str:
         return f"{self.handler.__module__.rpartition('.')[2]}.{self.handler.__name__.rstrip('_')}"
+
+
+def _mcp(method: str, path: str, handler: Handler, summary: str, **rest: Any) -> Route:
+    return Route(
+        method,
+        f"{PROJECT}/toolboxes/{path}",
+        handler,
+        Role.agent,
+        summary,
+        is_mcp=True,
+        refusals=(405, 406),
+        **rest,
+    )
 
 
 def _box(method: str, path: str, handler: Handler, role: Role, summary: str, **rest: Any) -> Route:
@@ -120,6 +135,110 @@ ROUTES: tuple[Route, ...] = (
         "The history of the default pointer, newest first.",
         answers=wire.Page[wire.Promotion],
         query=PAGING,
+    ),
+    _box(
+        "GET",
+        "/{name}/sources",
+        sources.get,
+        Role.viewer,
+        "How each source of a version is doing (the default version without `version`).",
+        answers=wire.Sources,
+        query=("version",),
+    ),
+    _box(
+        "POST",
+        "/{name}/sources/refresh",
+        sources.refresh,
+        Role.editor,
+        "Ask every source of a version again, now.",
+        answers=wire.Sources,
+        query=("version",),
+    ),
+    _box(
+        "GET",
+        "/{name}/drift",
+        sources.drift,
+        Role.viewer,
+        "Tools that changed upstream since the version was created, and what is done about it.",
+        answers=wire.Drift,
+        query=("version",),
+    ),
+    _box(
+        "POST",
+        "/{name}/drift",
+        sources.accept_drift,
+        Role.editor,
+        "Accept the changed definition of one tool.",
+        reads=wire.AcceptDrift,
+        answers=wire.Drift,
+    ),
+    # MCP
+    _mcp("POST", "{name}/mcp", endpoint.post, "One MCP message to the default version.", answers=Any, reads=Any),
+    _mcp("GET", "{name}/mcp", endpoint.get, "The session era's stream of changes."),
+    _mcp("DELETE", "{name}/mcp", endpoint.delete, "End a session.", status=204),
+    _mcp(
+        "POST",
+        "{name}/versions/{version}/mcp",
+        endpoint.post,
+        "One MCP message to one version.",
+        answers=Any,
+        reads=Any,
+    ),
+    _mcp("GET", "{name}/versions/{version}/mcp", endpoint.get, "The session era's stream of changes."),
+    _mcp("DELETE", "{name}/versions/{version}/mcp", endpoint.delete, "End a session.", status=204),
+    _mcp(
+        "POST", "{name}:invoke_mcp", endpoint.invoke, "One MCP message to the default version.", answers=Any, reads=Any
+    ),
+    # connections
+    Route(
+        "GET",
+        f"{PROJECT}/connections",
+        connections.list_,
+        Role.viewer,
+        "List connections.",
+        wire.Connections,
+        query=("connectionType", "defaultConnection"),
+    ),
+    Route(
+        "GET",
+        f"{PROJECT}/connections/{{connection}}",
+        connections.get,
+        Role.viewer,
+        "Get a connection.",
+        wire.Connection,
+    ),
+    Route(
+        "PUT",
+        f"{PROJECT}/connections/{{connection}}",
+        connections.put,
+        Role.editor,
+        "Create or replace a connection; its secrets are sealed and never shown.",
+        wire.Connection,
+        wire.PutConnection,
+    ),
+    Route(
+        "DELETE",
+        f"{PROJECT}/connections/{{connection}}",
+        connections.delete,
+        Role.editor,
+        "Delete a connection.",
+        status=204,
+    ),
+    Route(
+        "POST",
+        f"{PROJECT}/connections/{{connection}}/getConnectionWithCredentials",
+        connections.get_with_credentials,
+        Role.editor,
+        "Refused: credentials are write-only.",
+        wire.Connection,
+    ),
+    Route(
+        "POST",
+        f"{PROJECT}/connections/{{connection}}/test",
+        connections.test,
+        Role.editor,
+        "Connect to a connection's target and say what happened.",
+        wire.ConnectionTest,
     ),
     # projects and keys
     Route("GET", "/api/projects", access.list_projects, Role.viewer, "List projects.", wire.Page[wire.Project]),

@@ -1,0 +1,145 @@
+"""One search index per catalog content, built off the request path, kept in memory and on disk.
+
+The key is the hash of what is indexed: definitions and keywords. A quick index (words, and vectors that cost nothing)
+answers first; the vectors of the better encoder arrive in the background and replace it. A changed catalog reuses the
+index it grew from, so one changed tool costs one tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from toolcrib.catalog.snapshot import Snapshot
+from toolcrib.catalog.tools import Tool
+from toolcrib.search import Encoder, ToolIndex, UnreadableIndex, VectorCache
+
+log = logging.getLogger(__name__)
+_MOST_INDEXES = 64
+_MOST_REUSED_SHARE = 0.2  # of the tools may differ for an old index to be worth changing
+
+Keywords = Mapping[str, str]
+"""Dotted tool name → more text to find it by (what skills say of it)."""
+
+
+class Indexes:
+    """Search indexes by key, single-flight."""
+
+    def __init__(
+        self, folder: Path | None, quick: Callable[[], Encoder], best: Callable[[], Encoder], cache: VectorCache
+    ) -> None:
+        self._folder = folder
+        self._quick = quick
+        self._best = best
+        self._cache = cache
+        self._ready: OrderedDict[str, ToolIndex] = OrderedDict()
+        self._contents: dict[str, Mapping[str, str]] = {}
+        self._building: dict[str, asyncio.Task[ToolIndex]] = {}
+        self._upgrades: set[asyncio.Task[None]] = set()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="indexes")
+
+    async def of(self, snapshot: Snapshot, keywords: Keywords | None = None) -> ToolIndex:
+        """The index of a snapshot; waits only for a quick one that nobody has built yet."""
+        contents = _contents(snapshot, keywords or {})
+        key = _key(contents)
+        found = self._ready.get(key)
+        if found is not None:
+            self._ready.move_to_end(key)
+            return found
+        task = self._building.get(key)
+        if task is None:
+            task = self._building[key] = asyncio.create_task(self._make(key, snapshot, contents, keywords or {}))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        for task in [*self._building.values(), *self._upgrades]:
+            task.cancel()
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+
+    async def _make(self, key: str, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords) -> ToolIndex:
+        loop = asyncio.get_running_loop()
+        try:
+            index = await loop.run_in_executor(self._thread, self._load_or_build, key, snapshot, contents, keywords)
+        finally:
+            self._building.pop(key, None)
+        self._keep(key, index, contents)
+        upgrade = asyncio.create_task(self._upgrade(key, index))
+        self._upgrades.add(upgrade)
+        upgrade.add_done_callback(self._upgrades.discard)
+        return index
+
+    async def _upgrade(self, key: str, index: ToolIndex) -> None:
+        """Give the index the better vectors, then store it. Search goes on with the quick one meanwhile."""
+        try:
+            better = await asyncio.get_running_loop().run_in_executor(self._thread, self._improve, key, index)
+        except (OSError, RuntimeError) as error:
+            log.warning("the search index %s stays without its better vectors: %s", key[:12], error)
+            return
+        if key in self._ready:
+            self._ready[key] = better
+
+    def _load_or_build(
+        self, key: str, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords
+    ) -> ToolIndex:
+        quick = self._quick()
+        if (path := self._path(key)) is not None and path.exists():
+            try:
+                return ToolIndex.load(path, encoder=self._best(), cache=self._cache)
+            except (UnreadableIndex, OSError) as error:
+                log.warning("the stored search index %s is built anew: %s", path.name, error)
+        changed = self._changed(snapshot, contents, keywords)
+        return changed or ToolIndex.build(_documents(snapshot, keywords), encoder=quick, cache=self._cache)
+
+    def _changed(self, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords) -> ToolIndex | None:
+        """The nearest index in memory with the difference applied, if it is near enough."""
+        for key, index in reversed(self._ready.items()):
+            old = self._contents.get(key, {})
+            added = {name for name, digest in contents.items() if old.get(name) != digest}
+            removed = old.keys() - contents.keys()
+            if len(added) + len(removed) <= _MOST_REUSED_SHARE * len(contents):
+                return index.with_changes([d for d in _documents(snapshot, keywords) if d["name"] in added], removed)
+        return None
+
+    def _improve(self, key: str, index: ToolIndex) -> ToolIndex:
+        better = index.with_vectors(self._best())
+        if (path := self._path(key)) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            better.save(path)
+        return better
+
+    def _keep(self, key: str, index: ToolIndex, contents: Mapping[str, str]) -> None:
+        self._ready[key] = index
+        self._contents[key] = contents
+        while len(self._ready) > _MOST_INDEXES:
+            oldest, _ = self._ready.popitem(last=False)
+            self._contents.pop(oldest, None)
+
+    def _path(self, key: str) -> Path | None:
+        return None if self._folder is None else self._folder / f"{key[:40]}.index"
+
+
+def _contents(snapshot: Snapshot, keywords: Keywords) -> dict[str, str]:
+    """What is indexed of each tool, as a digest; ours to compare, never shown."""
+    return {name: f"{tool.digest}\0{tool.keywords}\0{keywords.get(name, '')}" for name, tool in snapshot.listed("dot")}
+
+
+def _key(contents: Mapping[str, str]) -> str:
+    digest = hashlib.sha256()
+    for name, content in contents.items():
+        digest.update(f"{name}\0{content}\1".encode())
+    return digest.hexdigest()
+
+
+def _documents(snapshot: Snapshot, keywords: Keywords) -> list[dict[str, Any]]:
+    return [_document(name, tool, keywords.get(name, "")) for name, tool in snapshot.listed("dot")]
+
+
+def _document(name: str, tool: Tool, more: str) -> dict[str, Any]:
+    text = " ".join(part for part in (tool.keywords, more) if part)
+    return {**tool.definition, "name": name, "server": tool.label, "keywords": text}

@@ -1,0 +1,1 @@
+"""The MCP endpoints. Protocol shapes live here and no deeper."""

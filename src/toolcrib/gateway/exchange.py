@@ -1,0 +1,85 @@
+"""The asking side of one call, as an upstream sees it, for clients of both eras.
+
+Session era: progress, log lines and questions ride on the call's own event stream; answers come back through the
+session. Stateless era: questions are collected, and the client comes back with the answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.domain import JsonObject, Principal
+from toolcrib.errors import RelayRefused
+from toolcrib.gateway.messages import Message
+from toolcrib.gateway.sessions import Session
+from toolcrib.gateway.states import Questions
+from toolcrib.gateway.stream import ReplyStream
+
+_CAPABILITY_OF = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class ClientExchange:
+    """One request of one client. Implements `upstreams.Exchange`."""
+
+    def __init__(
+        self, principal: Principal, message: Message, stream: ReplyStream, session: Session | None, *, modern: bool
+    ) -> None:
+        meta = message.params.meta
+        self.principal = principal
+        self.session = session
+        self.questions = Questions() if modern else None
+        self._stream = stream
+        self._token = meta.progress_token
+        self.wants_progress = meta.progress_token is not UNSET and stream.takes_events
+        self.capabilities = self._declared(meta.capabilities if modern else None, session, stream)
+        self.log_level = self._level(meta.log_level if modern else UNSET, session)
+
+    async def progress(self, params: JsonObject) -> None:
+        if self._token is not UNSET:
+            await self._stream.notify("notifications/progress", {**params, "progressToken": self._token})
+
+    async def log(self, params: JsonObject) -> None:
+        if self.log_level is not None and _rank(params.get("level")) >= _rank(self.log_level):
+            await self._stream.notify("notifications/message", params)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        capability = _CAPABILITY_OF.get(method)
+        if capability is None or capability not in self.capabilities:
+            raise RelayRefused(
+                f"The client did not declare the capability {capability or method!r}.",
+                info={"requiredCapabilities": {capability or method: {}}},
+            )
+        if self.questions is not None:
+            return await self.questions.ask(method, params)
+        assert self.session is not None  # noqa: S101 - without one nothing was declared
+        return await self.session.ask(self._stream, method, params)
+
+    @staticmethod
+    def _declared(sent: Any, session: Session | None, stream: ReplyStream) -> JsonObject:
+        if isinstance(sent, dict):
+            declared: JsonObject = sent  # pyright: ignore[reportUnknownVariableType] - checked as an object when decoded
+        elif session is not None and stream.takes_events:
+            declared = session.capabilities
+        else:
+            return {}
+        return {name: value for name, value in declared.items() if name in ("sampling", "elicitation", "roots")}
+
+    @staticmethod
+    def _level(sent: Any, session: Session | None) -> str | None:
+        level = sent if isinstance(sent, str) else session.log_level if session else None
+        return level if level in _LEVELS else None
+
+
+def is_level(level: object) -> bool:
+    return level in _LEVELS
+
+
+def _rank(level: object) -> int:
+    return _LEVELS.index(level) if isinstance(level, str) and level in _LEVELS else len(_LEVELS)

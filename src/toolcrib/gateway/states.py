@@ -1,0 +1,143 @@
+"""`requestState`: what a stateless client carries for us between "I need input" and its second try.
+
+It comes back from the client, so it is hostile until proven ours: sealed, bound to the principal, the toolbox and the
+named thing, and short-lived. Either it holds an upstream's own state, or the number of a call that is parked here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import itertools
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from toolcrib.domain import JsonObject
+from toolcrib.errors import InvalidPayload, Overloaded
+
+LIFETIME_S = 600.0
+_MOST_PARKED = 1_000
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`upstream`: a modern upstream's own state (may be null). `parked`: a call of ours that waits for answers."""
+
+    expires: float
+    upstream: str | None = None
+    parked: int | None = None
+
+
+class StateSeal:
+    """Seals and opens request states. `binding` is everything a state must not be moved away from."""
+
+    def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._aead = AESGCM(hashlib.sha256(b"toolcrib request state" + key).digest())
+        self._clock = clock
+
+    def seal(self, *binding: str, upstream: str | None = None, parked: int | None = None) -> str:
+        state = State(self._clock() + LIFETIME_S, upstream, parked)
+        nonce = os.urandom(12)
+        box = nonce + self._aead.encrypt(nonce, msgspec.json.encode(state), _bound(binding))
+        return base64.urlsafe_b64encode(box).decode()
+
+    def open(self, text: str, *binding: str) -> State:
+        try:
+            box = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+            state = msgspec.json.decode(self._aead.decrypt(box[:12], box[12:], _bound(binding)), type=State)
+        except (binascii.Error, InvalidTag, UnicodeEncodeError, ValueError, msgspec.DecodeError):
+            raise InvalidPayload(
+                "requestState is not one that was issued for this request.", param="requestState"
+            ) from None
+        if state.expires < self._clock():
+            raise expired()
+        return state
+
+
+def expired() -> InvalidPayload:
+    return InvalidPayload(
+        "requestState has expired.", param="requestState", hint="send the request again without requestState"
+    )
+
+
+@dataclass(slots=True)
+class Parked:
+    """A call that waits inside an upstream for answers only the client can give."""
+
+    task: asyncio.Task[Any]
+    questions: Questions
+
+
+class Questions:
+    """What a running call asked of a stateless client, until the client comes back with the answers."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, tuple[JsonObject, asyncio.Future[JsonObject]]] = {}
+        self.asked = asyncio.Event()
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        name = f"q{next(self._numbers)}"
+        answer: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+        self._waiting[name] = ({"method": method, "params": params}, answer)
+        self.asked.set()
+        try:
+            return await answer
+        finally:
+            self._waiting.pop(name, None)
+
+    def open_questions(self) -> JsonObject:
+        self.asked.clear()
+        return {name: question for name, (question, answer) in self._waiting.items() if not answer.done()}
+
+    def answer(self, responses: JsonObject) -> None:
+        for name, (_, answer) in self._waiting.items():
+            response = responses.get(name)
+            if isinstance(response, dict) and not answer.done():
+                answer.set_result(response)  # pyright: ignore[reportUnknownArgumentType] - JSON from the client
+        if any(not answer.done() for _, answer in self._waiting.values()):
+            self.asked.set()
+
+
+class ParkingLot:
+    """Calls on hold, bounded in number and time."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._parked: dict[int, Parked] = {}
+
+    def park(self, call: Parked) -> int:
+        if len(self._parked) >= _MOST_PARKED:
+            call.task.cancel()
+            raise Overloaded("Too many calls are waiting for input from their clients.", retry_after_s=30)
+        number = next(self._numbers)
+        self._parked[number] = call
+        asyncio.get_running_loop().call_later(LIFETIME_S, self._give_up, number)
+        return number
+
+    def take(self, number: int) -> Parked:
+        """Each state opens its call once; replaying it finds nothing."""
+        call = self._parked.pop(number, None)
+        if call is None:
+            raise expired()
+        return call
+
+    def close(self) -> None:
+        for number in list(self._parked):
+            self._give_up(number)
+
+    def _give_up(self, number: int) -> None:
+        if call := self._parked.pop(number, None):
+            call.task.cancel()
+
+
+def _bound(binding: tuple[str, ...]) -> bytes:
+    return "\0".join(binding).encode()
