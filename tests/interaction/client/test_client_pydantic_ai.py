@@ -8,7 +8,8 @@ import openai
 import pytest
 from client_fake_provider import Ask, FakeProvider, Move, Say, Script, Seen
 from client_scripts import ARGUMENTS, RESULT, TARGET, FindThenCall, functions
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent, FunctionToolset, Tool
+from pydantic_ai.capabilities import ToolSearch
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -16,11 +17,13 @@ from toolcrib.client.adapters import pydantic_ai
 
 
 @asynccontextmanager
-async def agent_on(script: Script, toolset: Any, kind: Any = OpenAIChatModel) -> AsyncGenerator[Agent[Any, str]]:
+async def agent_on(
+    script: Script, toolset: Any, kind: Any = OpenAIChatModel, **more: Any
+) -> AsyncGenerator[Agent[Any, str]]:
     with FakeProvider(script) as provider:
         async with openai.AsyncOpenAI(base_url=provider.base_url, api_key="test", max_retries=0) as client:
             model = kind("fake", provider=OpenAIProvider(openai_client=client))
-            yield Agent(model, toolsets=[toolset], instructions="You book tables.")
+            yield Agent(model, toolsets=[toolset], instructions="You book tables.", **more)
 
 
 @pytest.mark.parametrize("kind", [OpenAIChatModel, OpenAIResponsesModel])
@@ -66,3 +69,17 @@ async def test_a_tool_that_needs_approval_is_never_hidden_behind_the_bridge() ->
     tools = [Tool(f, requires_approval=name == TARGET) for name, f in functions().items()]
     async with agent_on(script, pydantic_ai.defer(tools, mode="bridge")) as agent:
         assert (await agent.run("Hi.")).output == "listed"
+
+
+async def test_our_ranking_serves_the_frameworks_own_tool_search() -> None:
+    def script(seen: Seen) -> Move:
+        if TARGET not in seen.tools:
+            return Ask("search_tools", {"queries": ["reserve a table", "book table"]})
+        if len(seen.results) == 1:
+            return Ask(TARGET, ARGUMENTS)
+        return Say(f"done: {seen.results[1]}")
+
+    tools = [Tool(function, defer_loading=True) for function in functions().values()]
+    search = ToolSearch(strategy=pydantic_ai.search_function())
+    async with agent_on(script, FunctionToolset(tools), capabilities=[search]) as agent:
+        assert (await agent.run("A table.")).output == f"done: {RESULT}"

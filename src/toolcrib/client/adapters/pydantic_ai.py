@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pydantic import ValidationError
 from pydantic_ai import FunctionToolset, ModelRetry, RunContext, ToolDefinition
 from pydantic_ai import Tool as AgentTool
+from pydantic_ai.capabilities import ToolSearchFunc
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.tools import AgentDepsT, ToolFuncEither
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
@@ -99,6 +100,22 @@ def defer(
     """Wrap a toolset, or a list of tools and functions."""
     toolset = tools if isinstance(tools, AbstractToolset) else FunctionToolset(list(tools))
     return DeferredToolset(toolset, LiveTools(options))
+
+
+def search_function(**options: Unpack[DeferralOptions]) -> ToolSearchFunc[Any]:
+    """Our ranking for Pydantic AI's own search: `capabilities=[ToolSearch(strategy=search_function())]`.
+
+    Then the framework decides per model whether the provider loads what we found (tool references, client-executed
+    search) or it does itself. Mark the tools with its `defer_loading`.
+    """
+    live = LiveTools(options)
+
+    def search(ctx: RunContext[Any], queries: Sequence[str], tools: Sequence[ToolDefinition]) -> list[str]:
+        read = (Tool(tool.name, tool.description or "", tool.parameters_json_schema) for tool in tools)
+        turn = live.turn(ctx.conversation_id, read)
+        return [tool.name for tool in turn.deferred.rank(" ".join(queries), turn.visible)]
+
+    return search
 
 
 @asynccontextmanager
