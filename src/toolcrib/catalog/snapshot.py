@@ -130,7 +130,7 @@ class Snapshot:
         """Who serves this URI: the source that lists it, or the one whose template it fits best."""
         found = self.resources.get(uri) or _best_template(self.templates, uri)
         if found is None:
-            raise errors.NotFound(f"No source offers the resource '{text.escaped(uri, 200)}'.")
+            raise errors.NotFound(f"No source offers the resource '{text.escaped(uri, 200)}'.", info={"uri": uri})
         return found
 
     def require_known(self) -> None:

@@ -76,7 +76,7 @@ async def discover(call: Call) -> bytes:
     return _encode(
         {
             "resultType": "complete",
-            "supportedVersions": [eras.MODERN],
+            "supportedVersions": eras.SUPPORTED,
             "capabilities": CAPABILITIES,
             "instructions": call.toolbox.instructions,
             "ttlMs": LIST_TTL_MS,
