@@ -15,6 +15,7 @@ from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.resolve import Current, parse_number
 
 _ID = re.compile(r"tb_[0-9a-f]{1,64}")
+_ETAG = re.compile(rb'(?:W/)?("?)([0-9]{1,9})\1')
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -142,7 +143,7 @@ def _if_match(request: Request) -> int | None:
     tag = request.headers.get(b"if-match")
     if tag is None or tag == b"*":
         return None
-    text = tag.decode("latin-1").removeprefix("W/").strip('"')
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    match = _ETAG.fullmatch(tag)
+    if match is None:
         raise InvalidPayload('If-Match must be the ETag of the toolbox, such as "3".', param="If-Match")
-    return int(text)
+    return int(match[2])
