@@ -31,8 +31,8 @@ def text(value: str) -> None:
 
 
 def when(seconds: int | None) -> str:
-    """A time as UTC, or a dash."""
-    return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+    """A time as UTC; a dash for one that never was."""
+    return "-" if not seconds else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
 
 
 def clean(value: str, keep: str = "") -> str:

@@ -89,8 +89,9 @@ def show(remote: Remote, name: str, version: str | None) -> None:
         box = client.toolbox(name)
         shown = client.version(name, version or box.default_version)
         agents = client.mcp_url(name, version)
+        warnings = client.sources(name, shown.version).warnings
         answer = {"toolbox": box, "version": shown, "endpoint": client.mcp_url(name, shown.version)}
-    for warning in shown.warnings or []:
+    for warning in warnings:
         failures.warn(warning)
     if not remote.answers(answer):
         _print_version(box, shown)
