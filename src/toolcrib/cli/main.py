@@ -20,6 +20,7 @@ COMMANDS = {
     "connection": ("toolcrib.cli.connection:connection", "Say how upstreams know this server."),
     "key": ("toolcrib.cli.key:key", "Issue and revoke API keys."),
     "project": ("toolcrib.cli.project:project", "Create, list and delete projects."),
+    "tokens": ("toolcrib.cli.tokens:tokens", "Print the token bill of the tools in FILE (- for standard input)."),
 }
 
 
