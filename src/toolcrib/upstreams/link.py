@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 MAX_LANES: Final = 64
 LANE_IDLE_S: Final = 120.0
+DOUBT_S: Final = 30.0
+"""An upstream whose refusals merely look like another era is not probed more often than this."""
 WATCH_PAUSE_S: Final = (1.0, 120.0)
 _LISTS: Final = ("tools", "resources", "prompts")
 
@@ -52,47 +54,62 @@ class Opener(Protocol):
     async def aclose(self) -> None: ...
 
 
+class _Berth:
+    """What one lane has: a dialogue, or one that is being opened for all who wait."""
+
+    __slots__ = ("busy", "dialogue", "opening", "used_at")
+
+    def __init__(self) -> None:
+        self.dialogue: Dialogue | None = None
+        self.opening: asyncio.Task[Dialogue] | None = None
+        self.busy = 0
+        self.used_at = time.monotonic()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.busy and self.opening is None
+
+
 class Link:
     def __init__(self, opener: Opener, report: Report) -> None:
         self._opener = opener
         self._report = report
-        self._dialogues: dict[Lane, Dialogue] = {}
-        self._openings: dict[Lane, asyncio.Task[Dialogue]] = {}
-        self._busy: Counter[Lane] = Counter()
-        self._used: dict[Lane, float] = {}
+        self._berths: dict[Lane, _Berth] = {}
         self._uris: Counter[str] = Counter()
         self._following = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
+        self._doubted_at = -DOUBT_S
         self.used_at = time.monotonic()
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._uris) or self._busy.total() > 0
+        return bool(self._uris) or not all(berth.is_idle for berth in self._berths.values())
 
     async def request(self, ask: Ask) -> Outcome:
         lane = await self._lane(ask.exchange)
-        self._busy[lane] += 1
+        berth = self._berth(lane)
+        berth.busy += 1
         try:
-            dialogue = await self.dialogue(lane)
+            dialogue = berth.dialogue
+            if dialogue is None or not dialogue.is_alive:
+                dialogue = await self.dialogue(lane)
             try:
                 return await dialogue.request(ask)
             except Stale as stale:
                 return await self._again(ask, lane, dialogue, stale)
         finally:
-            self._busy[lane] -= 1
-            self.used_at = self._used[lane] = time.monotonic()
+            berth.busy -= 1
+            self.used_at = berth.used_at = time.monotonic()
 
     async def dialogue(self, lane: Lane = SHARED) -> Dialogue:
-        dialogue = self._dialogues.get(lane)
-        if dialogue is not None and dialogue.is_alive:
-            return dialogue
-        opening = self._openings.get(lane)
-        if opening is None:
-            self._make_room(lane)
-            self._openings[lane] = opening = asyncio.create_task(self._open(lane))
-            opening.add_done_callback(_retrieve)
-        return await asyncio.shield(opening)
+        berth = self._berth(lane)
+        if berth.dialogue is not None and berth.dialogue.is_alive:
+            return berth.dialogue
+        if berth.opening is None:
+            berth.opening = asyncio.create_task(self._open(lane, berth))
+            berth.opening.add_done_callback(_retrieve)
+        return await asyncio.shield(berth.opening)
 
     async def subscribe(self, uri: str) -> None:
         self._uris[uri] += 1
@@ -118,19 +135,20 @@ class Link:
 
     def sweep(self, now: float) -> None:
         """Let go of lanes that nobody has used for a while."""
-        for lane, used in list(self._used.items()):
-            if lane != SHARED and not self._busy[lane] and now - used > LANE_IDLE_S:
-                self._let_go(lane)
+        for lane, berth in list(self._berths.items()):
+            if lane != SHARED and berth.is_idle and now - berth.used_at > LANE_IDLE_S:
+                self._abandon(lane)
         self._opener.sweep()
 
     async def aclose(self) -> None:
-        tasks = [task for task in (self._watching, *self._openings.values()) if task is not None]
+        openings = (berth.opening for berth in self._berths.values())
+        tasks = [task for task in (self._watching, *openings) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for lane in list(self._dialogues):
-            self._let_go(lane)
+        for lane in list(self._berths):
+            self._abandon(lane)
         if self._leaving:
             await asyncio.wait(self._leaving)
         await self._opener.aclose()
@@ -142,8 +160,8 @@ class Link:
             await self.dialogue()
         return self._opener.lane(exchange)
 
-    async def _open(self, lane: Lane) -> Dialogue:
-        self._let_go(lane)
+    async def _open(self, lane: Lane, berth: _Berth) -> Dialogue:
+        self._let_go(berth)
         source = self._opener.source
         try:
             async with asyncio.timeout(self._opener.limits.open_s):
@@ -155,16 +173,19 @@ class Link:
         except Stale as stale:
             raise stale.refusal from stale
         finally:
-            del self._openings[lane]
-        self._dialogues[lane] = dialogue
-        self._used[lane] = time.monotonic()
+            berth.opening = None
+        berth.dialogue = dialogue
         return dialogue
 
     async def _again(self, ask: Ask, lane: Lane, dialogue: Dialogue, stale: Stale) -> Outcome:
         """The upstream refused without doing anything. Open anew and send again, unless nothing has changed."""
-        if self._dialogues.get(lane) is dialogue:
-            self._let_go(lane)
+        berth, now = self._berth(lane), time.monotonic()
+        if berth.dialogue is dialogue:
+            if stale.era and now - self._doubted_at < DOUBT_S:
+                raise stale.refusal from stale
+            self._let_go(berth)
             if stale.era:
+                self._doubted_at = now
                 self._opener.doubt()
         if self._opener.era is None:
             await self.dialogue()
@@ -182,7 +203,7 @@ class Link:
             try:
                 await dialogue.follow(frozenset(self._uris))
             except Stale as stale:
-                self._let_go(SHARED)
+                self._let_go(self._berth(SHARED))
                 if stale.era:
                     self._opener.doubt()
                 await self.dialogue()
@@ -212,17 +233,26 @@ class Link:
         for uri in self._uris:
             self._report(Change("resource", uri))
 
-    def _make_room(self, lane: Lane) -> None:
-        if lane in self._dialogues or len(self._dialogues) < MAX_LANES:
+    def _berth(self, lane: Lane) -> _Berth:
+        berth = self._berths.get(lane)
+        if berth is None:
+            self._make_room()
+            self._berths[lane] = berth = _Berth()
+        return berth
+
+    def _make_room(self) -> None:
+        if len(self._berths) < MAX_LANES:
             return
-        idle = [other for other in self._dialogues if other != SHARED and not self._busy[other]]
+        idle = [lane for lane, berth in self._berths.items() if lane != SHARED and berth.is_idle]
         if not idle:
             raise errors.Overloaded(f"{self._opener.source!r} has {MAX_LANES} conversations open, all busy.")
-        self._let_go(min(idle, key=lambda other: self._used.get(other, 0.0)))
+        self._abandon(min(idle, key=lambda lane: self._berths[lane].used_at))
 
-    def _let_go(self, lane: Lane) -> None:
-        dialogue = self._dialogues.pop(lane, None)
-        self._used.pop(lane, None)
+    def _abandon(self, lane: Lane) -> None:
+        self._let_go(self._berths.pop(lane))
+
+    def _let_go(self, berth: _Berth) -> None:
+        dialogue, berth.dialogue = berth.dialogue, None
         if dialogue is not None:
             task = asyncio.create_task(dialogue.aclose())
             self._leaving.add(task)

@@ -37,10 +37,11 @@ class Modern:
         self._uris: frozenset[str] = frozenset()
         self._listening: asyncio.Task[bool] | None = None
         self._acknowledged = asyncio.Event()
+        self._over = False
 
     @property
     def is_alive(self) -> bool:
-        return True
+        return not self._over
 
     async def request(self, ask: Ask) -> Outcome:
         number, source = next(self._ids), self._endpoint.source
@@ -69,6 +70,8 @@ class Modern:
                 current = asyncio.current_task()
                 if current is None or current.cancelling():
                     raise
+                if self._over:
+                    return True
 
     async def follow(self, uris: frozenset[str]) -> None:
         if uris == self._uris:
@@ -82,6 +85,7 @@ class Modern:
                 await self._acknowledged.wait()
 
     async def aclose(self) -> None:
+        self._over = True
         if self._listening is not None:
             self._listening.cancel()
 

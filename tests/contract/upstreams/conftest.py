@@ -122,8 +122,9 @@ async def until(condition: Callable[[], Any], within_s: float = 5.0) -> None:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The loop of production."""
+    return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture(params=list(TRANSPORTS))

@@ -4,5 +4,6 @@ import pytest
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The loop of production."""
+    return "asyncio", {"use_uvloop": True}
