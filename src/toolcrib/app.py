@@ -16,6 +16,7 @@ import uvicorn
 
 from toolcrib import wire
 from toolcrib.access import OPERATOR, Access
+from toolcrib.catalog.indexes import Indexes
 from toolcrib.catalog.refresh import Catalogs, Pace
 from toolcrib.connections.registry import Connections
 from toolcrib.connections.sealing import Sealer, load_key, write_private
@@ -25,6 +26,7 @@ from toolcrib.errors import BadSettings, NotFound, SealKeyMismatch
 from toolcrib.gateway.changes import Changes
 from toolcrib.gateway.endpoint import Gateway
 from toolcrib.http import Receive, Scope, Send
+from toolcrib.search import MemoryCache, best_installed
 from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
 from toolcrib.settings import StdioCommand as DemoCommand
 from toolcrib.storage import migrations, records_secrets
@@ -36,6 +38,7 @@ from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import Counter
 from toolcrib.toolboxes.plumbing import Plumbing
 from toolcrib.toolboxes.resolve import Shelf
+from toolcrib.toolboxes.usage import Usage
 from toolcrib.toolboxes.versions import Toolboxes
 from toolcrib.upstreams.pool import UpstreamPool
 from toolcrib.upstreams.upstream import Change, Limits, StdioCommand, UpstreamSpec
@@ -232,10 +235,16 @@ def _open_counter(
     stack.push_async_callback(catalogs.aclose)
     calls = CallLog(db)
     stack.push_async_callback(calls.close)
+    indexes = Indexes(settings.data_dir / "indexes", best_installed, best_installed, MemoryCache())
+    stack.push_async_callback(indexes.close)
+    usage = Usage(db) if settings.autopin == "on" else None
+    if usage is not None:
+        stack.push_async_callback(usage.close)
+        usage.start()
     pool.start_sweeping()
     calls.start()
     stack.callback(asyncio.create_task(catalogs.run()).cancel)
-    return Counter(catalogs, plumbing, calls)
+    return Counter(catalogs, indexes, plumbing, calls, usage)
 
 
 def _connect(crib: Crib, changes: Changes) -> None:
@@ -245,6 +254,8 @@ def _connect(crib: Crib, changes: Changes) -> None:
     crib.toolboxes.on_changed.append(changes.publish_lists)
     crib.toolboxes.on_created.append(crib.counter.look_at)
     crib.toolboxes.on_deleted.append(catalogs.forget)
+    if crib.counter.usage is not None:
+        crib.toolboxes.on_deleted.append(crib.counter.usage.forget_toolbox)
     crib.connections.on_changed.append(catalogs.connection_changed)
 
 

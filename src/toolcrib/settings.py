@@ -87,6 +87,9 @@ class Settings:
         "How tools are named where a client does not choose: `label.tool`, `label___tool` or a safe form.",
         env="TOOLCRIB_TOOL_NAMES",
     )
+    autopin: Literal["on", "off"] = _setting(
+        "on", "`off` stops learning which tools each principal uses, and pins none by use.", env="TOOLCRIB_AUTOPIN"
+    )
     call_timeout_s: float = _setting(60.0, "How long one tool call may take.", env="TOOLCRIB_CALL_TIMEOUT_S")
     refresh_s: float = _setting(300.0, "How often each upstream's tools are read again.", env="TOOLCRIB_REFRESH_S")
     max_result_bytes: int = _setting(

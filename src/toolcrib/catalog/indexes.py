@@ -40,14 +40,14 @@ class Indexes:
         self._cache = cache
         self._ready: OrderedDict[str, ToolIndex] = OrderedDict()
         self._contents: dict[str, Mapping[str, str]] = {}
+        self._keys: OrderedDict[int, tuple[Snapshot, Keywords, str, Mapping[str, str]]] = OrderedDict()
         self._building: dict[str, asyncio.Task[ToolIndex]] = {}
         self._upgrades: set[asyncio.Task[None]] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="indexes")
 
     async def of(self, snapshot: Snapshot, keywords: Keywords | None = None) -> ToolIndex:
         """The index of a snapshot; waits only for a quick one that nobody has built yet."""
-        contents = _contents(snapshot, keywords or {})
-        key = _key(contents)
+        key, contents = self._keyed(snapshot, keywords or {})
         found = self._ready.get(key)
         if found is not None:
             self._ready.move_to_end(key)
@@ -56,6 +56,16 @@ class Indexes:
         if task is None:
             task = self._building[key] = asyncio.create_task(self._make(key, snapshot, contents, keywords or {}))
         return await asyncio.shield(task)
+
+    def _keyed(self, snapshot: Snapshot, keywords: Keywords) -> tuple[str, Mapping[str, str]]:
+        """The key of a snapshot, worked out once: at ten thousand tools it costs more than a search."""
+        known = self._keys.get(id(snapshot))
+        if known is None or known[0] is not snapshot or known[1] != keywords:
+            contents = _contents(snapshot, keywords)
+            known = self._keys[id(snapshot)] = (snapshot, keywords, _key(contents), contents)
+            while len(self._keys) > _MOST_INDEXES:
+                self._keys.popitem(last=False)
+        return known[2], known[3]
 
     async def close(self) -> None:
         for task in [*self._building.values(), *self._upgrades]:

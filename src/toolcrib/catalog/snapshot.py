@@ -112,6 +112,13 @@ class Snapshot:
         """The tool that `called` means, quarantined or not; None when it means none or several."""
         return self.tools.find(called, form)
 
+    def name_of(self, tool: Tool, form: NameForm) -> str:
+        """What a tool is called in this form."""
+        if form == "dot":
+            return tool.name.dotted
+        at = self.tools.names.find(tool.name.dotted)
+        return tool.name.dotted if at is None else self.tools.names.exposed(at, form)
+
     def listed(self, form: NameForm = "dot") -> Iterator[tuple[str, Tool]]:
         """(name, tool) of everything that is served, in list order."""
         return self.tools.named(form, lambda tool: not tool.quarantine)

@@ -81,6 +81,10 @@ class Tool:
         """The definition as exposed, without name and `_meta`; decoded anew each time."""
         return cast(JsonObject, msgspec.json.decode(b"{" + self.body[1:] + b"}"))
 
+    def plain(self, name: str) -> bytes:
+        """The JSON text of the tool without `_meta`: all that a model needs."""
+        return b'{"name":%b%b}' % (msgspec.json.encode(name), self.body)
+
     def encoded(self, name: str, visibility: Visibility | None = None) -> bytes:
         """The JSON text of the tool under one of its names; pinned as the version says, or as `visibility` does."""
         shown: Visibility = visibility if visibility is not None else "pinned" if self.pin else ""

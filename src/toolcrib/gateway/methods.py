@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from toolcrib import __version__
 from toolcrib.domain import JsonObject, NameForm
-from toolcrib.gateway import eras
+from toolcrib.gateway import eras, finder
 from toolcrib.gateway.exchange import ClientExchange, is_level
 from toolcrib.gateway.messages import INVALID_PARAMS, Message, Params, Rejected
 from toolcrib.gateway.relay import Relay
@@ -100,12 +100,16 @@ async def set_level(call: Call) -> bytes:
 
 async def tools_list(call: Call) -> bytes:
     _no_cursor(call)
+    if call.toolbox.expose == "search":
+        return _list(call, b"tools", await finder.listed(call.toolbox, call.names))
     return _list(call, b"tools", await call.toolbox.tools(call.names))
 
 
 async def tools_call(call: Call) -> bytes:
     name = _required(call, "name")
     arguments = bytes(call.params.arguments)
+    if name in finder.META_TOOLS and finder.is_offered(call.toolbox):
+        return await _meta_tool(call, name, arguments)
     tool = await call.toolbox.tool(name, call.names)
     if call.modern and tool.headers:
         eras.check_mirrored(call.message, tool.input_schema, call.request.raw_headers)
@@ -114,6 +118,22 @@ async def tools_call(call: Call) -> bytes:
         return await call.toolbox.call(tool, arguments, call.exchange, extra)
 
     return _completed(call, await call.relay.run(call.params, call.exchange, call.binding(name), invoke))
+
+
+async def _meta_tool(call: Call, name: str, arguments: bytes) -> bytes:
+    """`tool_search`, or `call_tool`, which takes the same road as a direct call and says so in `_meta`."""
+    if name == finder.TOOL_SEARCH:
+        return _completed(call, await finder.search(call.toolbox, arguments, call.names))
+    inner = finder.read_call(arguments)
+    if inner.name == finder.TOOL_SEARCH:
+        return _completed(call, await finder.search(call.toolbox, inner.arguments, call.names))
+    tool = await finder.find(call.toolbox, inner.name, call.names)
+
+    async def invoke(extra: JsonObject) -> Outcome:
+        return await call.toolbox.call(tool, inner.arguments, call.exchange, extra)
+
+    result = await call.relay.run(call.params, call.exchange, call.binding(inner.name), invoke)
+    return _completed(call, finder.identified(result, tool, call.toolbox.version))
 
 
 async def resources_list(call: Call) -> bytes:
@@ -202,8 +222,8 @@ STATELESS_ERA: Mapping[str, Method] = {
 
 
 def _list(call: Call, kind: bytes, items: bytes) -> bytes:
-    """A list result; `items` is the JSON text of the array. States of the sources come along."""
-    head = b'{"resultType":"complete","%b":%b' if call.modern else b'{"%b":%b'
+    """A list result; `items` is what stands between the brackets. States of the sources come along."""
+    head = b'{"resultType":"complete","%b":[%b]' if call.modern else b'{"%b":[%b]'
     return head % (kind, items) + (_KEPT if call.modern else b"") + b',"_meta":' + call.toolbox.sources_meta + b"}"
 
 

@@ -39,6 +39,7 @@ class OwnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What only toolcrib reads, under the entry's `toolcrib` key."""
 
     drift: Literal["follow", "pin", "quarantine"] | None = None
+    autopin: Literal["on", "off"] | None = None
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -15,19 +15,28 @@ import msgspec
 
 from toolcrib import wire
 from toolcrib.catalog.arguments import Validators, Violation
+from toolcrib.catalog.indexes import Indexes
 from toolcrib.catalog.refresh import Catalogs
 from toolcrib.catalog.snapshot import Snapshot, sources_meta
 from toolcrib.catalog.tools import Tool
 from toolcrib.domain import JsonObject, NameForm, Principal, Version
 from toolcrib.errors import InvalidArguments, InvalidPayload, SourceError, ToolcribError
+from toolcrib.search import Hit
 from toolcrib.storage.records_connections import Connection
+from toolcrib.storage.records_habits import Owner
+from toolcrib.toolboxes.autopin import Pins
 from toolcrib.toolboxes.calls import CallLog
 from toolcrib.toolboxes.entries import DIRECTIVES
 from toolcrib.toolboxes.plumbing import Plumbing
+from toolcrib.toolboxes.usage import Usage
 from toolcrib.upstreams.upstream import Background, Complete, Exchange, Outcome, Upstream
 
 Expose = Literal["search", "all"]
 _MOST_LISTS = 256
+SEARCH_FIRST = (
+    "Most tools are not in your tool list. If you need one that is not there, call tool_search with a description of"
+    " what you need before you say that you cannot help; then call it by name, or with call_tool."
+)
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -41,8 +50,12 @@ _read_arguments = msgspec.json.Decoder(JsonObject).decode
 class Counter:
     """What opening a toolbox needs, and what all opened ones share."""
 
-    def __init__(self, catalogs: Catalogs, plumbing: Plumbing, calls: CallLog) -> None:
+    def __init__(
+        self, catalogs: Catalogs, indexes: Indexes, plumbing: Plumbing, calls: CallLog, usage: Usage | None
+    ) -> None:
         self.catalogs = catalogs
+        self.indexes = indexes
+        self.usage = usage
         self.plumbing = plumbing
         self.calls = calls
         self.validators = Validators()
@@ -92,8 +105,9 @@ class OpenToolbox:
 
     @property
     def instructions(self) -> str:
-        description = self.version.content.description
-        return description or f"The toolbox {self.name!r}, version {self.version.number}."
+        """What a model is told of the toolbox as a whole."""
+        text = self.version.content.description or f"The toolbox {self.name!r}, version {self.version.number}."
+        return f"{text} {SEARCH_FIRST}" if self.expose == "search" else text
 
     @property
     def sources_meta(self) -> bytes:
@@ -105,11 +119,67 @@ class OpenToolbox:
             self._snapshot = await self._counter.catalogs.snapshot(self.version)
         return self._snapshot
 
+    def may_use(self, tool: Tool) -> bool:
+        """The one decision about a tool: list, search and call all ask here."""
+        return tool.is_listed
+
     async def tools(self, names: NameForm) -> bytes:
-        """The tool list as the JSON text of an array, encoded once per content and name form."""
+        """All tools as JSON text without brackets, encoded once per content and name form."""
         snapshot = await self.snapshot()
         snapshot.require_known()
-        return self._encoded(("tools", snapshot.tools_digest, names), lambda: snapshot.encoded_tools(names))
+        return self._encoded(
+            ("tools", snapshot.tools_digest, names),
+            lambda: b",".join(t.encoded(n) for n, t in snapshot.tools.named(names, self.may_use)),
+        )
+
+    async def pinned_tools(self, names: NameForm) -> bytes:
+        """The pinned tools, then this principal's auto-pinned ones, likewise; stable within an epoch."""
+        snapshot = await self.snapshot()
+        snapshot.require_known()
+        pins = await self.auto_pins()
+        hot = tuple(sorted(pins.tools.items())) if pins else ()
+        return self._encoded(
+            ("pins", snapshot.tools_digest, names, repr(hot)), lambda: self._pinned(snapshot, names, hot)
+        )
+
+    async def auto_pins(self) -> Pins | None:
+        """What this principal uses most, unless auto-pinning is off here."""
+        usage = self._counter.usage
+        if usage is None or not wants_autopin(self.version):
+            return None
+        return await usage.pins(self._owner)
+
+    async def search(self, query: str, limit: int) -> list[tuple[Tool, Hit]]:
+        """The tools that fit a request, best first, among those this principal may use."""
+        snapshot = await self.snapshot()
+        snapshot.require_known()
+        index = await self._counter.indexes.of(snapshot)
+        found = [(snapshot.find(hit.name), hit) for hit in index.search(query, limit)]
+        return [(tool, hit) for tool, hit in found if tool is not None and self.may_use(tool)]
+
+    async def remembered(self, kind: str, make: Callable[[Snapshot, Version], bytes]) -> bytes:
+        """Something a door words from the catalog, made once per content and version."""
+        snapshot = await self.snapshot()
+        key = (kind, snapshot.tools_digest, self.version.id)
+        return self._encoded(key, lambda: make(snapshot, self.version))
+
+    async def near_names(self, name: str, limit: int = 5) -> list[str]:
+        return (await self._counter.indexes.of(await self.snapshot())).near_names(name, limit)
+
+    @property
+    def _owner(self) -> Owner:
+        return Owner(self.project, self.name, self.principal.id)
+
+    def _pinned(self, snapshot: Snapshot, names: NameForm, hot: tuple[tuple[str, int], ...]) -> bytes:
+        calls = dict(hot)
+        shown = list(snapshot.tools.named(names, self.may_use))
+        pinned = [tool.encoded(name, "pinned") for name, tool in shown if tool.pin]
+        auto = [
+            _with_reason(tool.encoded(name, "auto_pinned"), calls[tool.name.dotted])
+            for name, tool in shown
+            if tool.name.dotted in calls and not tool.pin
+        ]
+        return b",".join(pinned + auto)
 
     async def resources(self) -> bytes:
         snapshot = await self.snapshot()
@@ -120,7 +190,7 @@ class OpenToolbox:
 
     async def resource_templates(self) -> bytes:
         snapshot = await self.snapshot()
-        return b"[" + b",".join(t.encoded for t in snapshot.templates) + b"]"
+        return b",".join(t.encoded for t in snapshot.templates)
 
     async def prompts(self, names: NameForm) -> bytes:
         snapshot = await self.snapshot()
@@ -145,6 +215,8 @@ class OpenToolbox:
                 "tools/call", params, exchange, safe_to_retry=tool.is_repeatable, mirror=tool.headers or None
             )
             outcome = _outcome_of(answer)
+            if outcome == "ok" and self._counter.usage is not None:
+                self._counter.usage.note(self._owner, tool.name.dotted)
             return answer
         except ToolcribError as error:
             outcome = error.code
@@ -216,12 +288,26 @@ class OpenToolbox:
         if found is None:
             if len(lists) >= _MOST_LISTS:
                 lists.pop(next(iter(lists)))
-            found = lists[key] = b"[" + make() + b"]"
+            found = lists[key] = make()
         return found
 
 
 def has_search(version: Version) -> bool:
     return any(entry["type"] in DIRECTIVES for entry in version.content.tools)
+
+
+def wants_autopin(version: Version) -> bool:
+    """On by default where the search directive is; the directive's `toolcrib.autopin` turns it off."""
+    directive = next((e for e in version.content.tools if e["type"] in DIRECTIVES), None)
+    if directive is None:
+        return False
+    own: JsonObject = directive.get("toolcrib") or {}
+    return own.get("autopin") != "off"
+
+
+def _with_reason(encoded: bytes, calls: int) -> bytes:
+    """The encoded tool with the reason for its place in `_meta`; the count is that of the epoch's beginning."""
+    return encoded[:-2] + b',"io.toolcrib/pin":{"reason":"used often","calls":%d}}}' % calls
 
 
 def _outcome_of(answer: Outcome) -> str:
