@@ -261,6 +261,29 @@ class Drift(Answer, frozen=True):
     tools: list[ToolDrift]
 
 
+class ToolHabit(Answer, frozen=True):
+    """How often a principal used a tool; `score` is the decayed count that decides about pinning."""
+
+    tool: str
+    calls: int
+    score: float
+    pinned: bool
+
+
+class AutoPins(Answer, frozen=True):
+    name: str
+    principal: str
+    tools: list[ToolHabit]
+
+
+class Erased(Answer, frozen=True):
+    """How many tools were forgotten."""
+
+    name: str
+    principal: str
+    tools: int
+
+
 class AcceptDrift(Request, frozen=True):
     accept: Annotated[str, Meta(min_length=1, max_length=512)]
     version: VersionNumber | None = None

@@ -18,6 +18,7 @@ COMMANDS = {
     "toolbox": ("toolcrib.cli.toolbox:toolbox", "Create, publish, compare and delete toolboxes."),
     "tool": ("toolcrib.cli.tool:tool", "List, search and call the tools of a toolbox."),
     "connection": ("toolcrib.cli.connection:connection", "Say how upstreams know this server."),
+    "autopin": ("toolcrib.cli.autopin:autopin", "See and erase what auto-pinning knows."),
     "key": ("toolcrib.cli.key:key", "Issue and revoke API keys."),
     "project": ("toolcrib.cli.project:project", "Create, list and delete projects."),
     "tokens": ("toolcrib.cli.tokens:tokens", "Print the token bill of the tools in FILE (- for standard input)."),

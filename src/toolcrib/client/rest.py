@@ -149,6 +149,14 @@ class Client:
         body = wire.AcceptDrift(accept=tool, version=version)
         return self._ask("POST", f"{_toolbox(toolbox)}/drift", wire.Drift, body=body)
 
+    def autopins(self, toolbox: str, principal: str | None = None) -> wire.AutoPins:
+        """What auto-pinning knows of a principal (oneself) in a toolbox."""
+        return self._ask("GET", f"{_toolbox(toolbox)}/autopins", wire.AutoPins, query=_about(principal))
+
+    def erase_autopins(self, toolbox: str, principal: str | None = None) -> wire.Erased:
+        """Make the server forget it."""
+        return self._ask("DELETE", f"{_toolbox(toolbox)}/autopins", wire.Erased, query=_about(principal))
+
     # --- keys and projects -------------------------------------------------------------------------------------------
 
     def create_key(self, role: wire.RoleName, *, label: str = "", act_for_users: bool = False) -> wire.IssuedKey:
@@ -290,6 +298,10 @@ def _version(toolbox: str, version: str) -> str:
 
 def _connection(name: str) -> str:
     return f"/connections/{quote(name, safe='')}"
+
+
+def _about(principal: str | None) -> dict[str, str]:
+    return {} if principal is None else {"principal": principal}
 
 
 def _of(version: str | None) -> dict[str, str]:

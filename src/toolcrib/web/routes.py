@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolcrib import wire
-from toolcrib.api import access, connections, health, sources, toolboxes
+from toolcrib.api import access, autopins, connections, health, sources, toolboxes
 from toolcrib.domain import Role
 from toolcrib.errors import MethodNotAllowed, NotFound
 from toolcrib.gateway import endpoint
@@ -171,6 +171,24 @@ ROUTES: tuple[Route, ...] = (
         "Accept the changed definition of one tool.",
         reads=wire.AcceptDrift,
         answers=wire.Drift,
+    ),
+    _box(
+        "GET",
+        "/{name}/autopins",
+        autopins.get,
+        Role.agent,
+        "What auto-pinning knows of you in this toolbox (an admin may name another `principal`).",
+        answers=wire.AutoPins,
+        query=("principal",),
+    ),
+    _box(
+        "DELETE",
+        "/{name}/autopins",
+        autopins.erase,
+        Role.agent,
+        "Forget what auto-pinning knows of you in this toolbox.",
+        answers=wire.Erased,
+        query=("principal",),
     ),
     # MCP
     _mcp("POST", "{name}/mcp", endpoint.post, "One MCP message to the default version.", answers=Any, reads=Any),
