@@ -34,7 +34,7 @@ class Conversation:
 
     def instructions(self, text: str = "") -> str:
         """Your system prompt with the one note about searching after it."""
-        return "\n\n".join(part for part in (text, self.turn.deferred.note) if part)
+        return noted(text, self.turn.deferred.note)
 
     def perform(self, name: str, arguments: object) -> Outcome:
         """Answer a search, or run the agent's own tool; what that tool raises is the caller's, as it always was."""
@@ -61,6 +61,10 @@ class Conversation:
         except NotFound as error:
             return Outcome(f"{error.message}. {error.hint}", is_error=True)
         return Outcome(routed.text, found=routed) if isinstance(routed, Found) else routed
+
+
+def noted(text: str, note: str) -> str:
+    return "\n\n".join(part for part in (text, note) if part)
 
 
 def runner(runners: Runners) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from toolcrib.client.finder import (
     CALL,
@@ -46,7 +46,7 @@ class DeferredTools:
         ranking: RankingName = "engine",
         max_sessions: int = DEFAULT_MAX_SESSIONS,
     ) -> None:
-        if mode not in NOTE:
+        if mode not in get_args(Mode):
             raise InvalidPayload(f"unknown mode {mode!r}", param="mode", hint='Use "reveal" or "bridge".')
         self.tools = read_tools(tools)
         self.mode: Mode = mode
@@ -172,7 +172,8 @@ class Turn:
         given = read_arguments(arguments)
         if self.deferred.is_active and name == SEARCH:
             return self.search(str(given.get("query") or ""))
-        call = read_call(given) if self.deferred.is_active and name == CALL else Call(name, given)
+        is_bridged = self.deferred.is_active and name == CALL and self.deferred.get(CALL) is None
+        call = read_call(given) if is_bridged else Call(name, given)
         if self.deferred.get(call.name) is None or not self.can_use(call.name):
             raise NotFound(
                 f"no tool is named {call.name!r}" if call.name else "the call names no tool",

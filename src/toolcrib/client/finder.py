@@ -19,7 +19,7 @@ CALL = "call_tool"
 MAX_NAMES = 400
 _NAMES_IN_DESCRIPTION = 40
 
-NOTE = {
+NOTE: dict[str, str] = {
     "reveal": (
         "To save context, most of your tools are listed without their parameters. Before you call such a tool, call "
         f"`{SEARCH}` with its exact name, or with a few words about what you need; the answer brings the full "
@@ -29,6 +29,10 @@ NOTE = {
         f"You have more tools than are listed. Call `{SEARCH}` with a tool's exact name, or with a few words about "
         f"what you need, to get matching tools with their parameters; then run one with `{CALL}`. Search before you "
         "say that you cannot help."
+    ),
+    "referenced": (
+        f"You have more tools than are listed. Call `{SEARCH}` with a tool's exact name, or with a few words about "
+        "what you need, to load matching tools; then call them directly. Search before you say that you cannot help."
     ),
 }
 

@@ -12,6 +12,9 @@ from enum import StrEnum
 from typing import Literal
 from urllib.parse import urlsplit
 
+from toolcrib.client.deferral import DeferredTools
+from toolcrib.client.finder import NOTE
+
 Api = Literal["openai.responses", "openai.chat", "anthropic.messages"]
 
 
@@ -61,6 +64,13 @@ class Endpoint:
     @property
     def is_first_party(self) -> bool:
         return urlsplit(self.base_url).hostname in _FIRST_PARTY[self.api]
+
+
+def note_for(place: SearchPlace, deferred: DeferredTools) -> str:
+    """The system-prompt note: a provider that searches itself also tells its model how."""
+    if place is SearchPlace.LOCAL or not deferred.is_active:
+        return deferred.note
+    return "" if place is SearchPlace.HOSTED else NOTE["referenced"]
 
 
 def choose_place(endpoint: Endpoint | None) -> SearchPlace:

@@ -21,7 +21,7 @@ def converse(provider: FakeProvider, talk: adapter.MessagesConversation, endpoin
             reply = client.messages.create(
                 model="fake",
                 max_tokens=100,
-                system=talk.instructions(),
+                system=talk.instructions("You book tables.", endpoint),
                 messages=messages,
                 tools=talk.tools(endpoint=endpoint),
             )
@@ -48,6 +48,7 @@ def test_hosted_search_gets_deferred_tools_and_no_stubs() -> None:
         if seen.results:
             return Say(f"done: {seen.results[0]}")
         assert all(tool["defer_loading"] and seen.parameters(name) for name, tool in seen.tools.items())
+        assert seen.system == "You book tables."
         return Search("table", hosted=True, then=Ask(TARGET, ARGUMENTS))
 
     with FakeProvider(script) as provider:

@@ -24,7 +24,9 @@ def converse(
     with openai.OpenAI(base_url=provider.base_url, api_key="test", max_retries=0) as client:
         while True:
             tools = talk.tools(endpoint=endpoint)
-            reply = client.responses.create(model="fake", input=items, tools=tools, instructions=talk.instructions())
+            reply = client.responses.create(
+                model="fake", input=items, tools=tools, instructions=talk.instructions(endpoint=endpoint)
+            )
             items += [item.to_dict() for item in reply.output]
             calls = [item for item in reply.output if item.type in ("function_call", "tool_search_call")]
             ours = [call for call in calls if getattr(call, "execution", "client") == "client"]
@@ -51,6 +53,7 @@ def test_hosted_search_gets_deferred_tools_and_no_stubs() -> None:
         if seen.results:
             return Say(f"done: {seen.results[0]}")
         assert {"type": "tool_search"} in seen.body["tools"]
+        assert seen.system == ""
         assert all(tool["defer_loading"] and seen.parameters(name) for name, tool in seen.tools.items())
         return Search("table", hosted=True, then=Ask(TARGET, ARGUMENTS))
 
@@ -70,6 +73,7 @@ def test_a_search_we_execute_is_loaded_by_the_provider() -> None:
         search = next(tool for tool in seen.body["tools"] if tool["type"] == "tool_search")
         assert search["execution"] == "client"
         assert search["description"]
+        assert "call them directly" in seen.system
         return Search(TARGET)
 
     with FakeProvider(script) as provider:

@@ -82,7 +82,7 @@ class _Run(ChatMiddleware):
                 return f"{error.message}. {error.hint}"
             if isinstance(routed, Found):
                 return routed.text
-            return await own[routed.name].invoke(arguments=routed.arguments)
+            return await own[routed.name].invoke(context=_inner(ctx, own[routed.name], routed.arguments))
 
         return FunctionTool(name=tool.name, description=tool.description, func=answer, input_model=tool.schema)
 
@@ -118,6 +118,13 @@ def _render(tool: Tool, whole: FunctionTool) -> FunctionTool:
     if not tool.is_stub and (tool.name != SEARCH or tool.description == whole.description):
         return whole
     return FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema)
+
+
+def _inner(outer: FunctionInvocationContext, tool: FunctionTool, arguments: dict[str, object]) -> Any:
+    """The context of the bridged call: the same session, keyword arguments and tools, but the tool's own name."""
+    return FunctionInvocationContext(
+        tool, arguments, session=outer.session, kwargs=outer.kwargs, metadata=outer.metadata, tools=outer.tools
+    )
 
 
 def _remote(box: Toolbox, tool: Tool) -> FunctionTool:

@@ -17,10 +17,10 @@ from anthropic.types import ToolParam, ToolResultBlockParam, ToolUnionParam, Too
 from toolcrib.client.adapters.choice import ToolChoice, read_choice
 from toolcrib.client.adapters.options import DeferralOptions, deferred_tools, sendable
 from toolcrib.client.adapters.toolboxes import open_toolbox
-from toolcrib.client.conversation import Conversation, Outcome, Run, Runners, runner
+from toolcrib.client.conversation import Conversation, Outcome, Run, Runners, noted, runner
 from toolcrib.client.deferral import DeferredTools
 from toolcrib.client.finder import search_tool
-from toolcrib.client.hosted import Endpoint, SearchPlace, choose_place
+from toolcrib.client.hosted import Endpoint, SearchPlace, choose_place, note_for
 from toolcrib.client.tool import Tool
 from toolcrib.client.toolbox import Expose
 
@@ -53,6 +53,10 @@ class MessagesConversation(Conversation):
             return [*(self._render(tool) for tool in self.turn.listed(forced=choice.forced)), *self.agent.others]
         search = _HOSTED_SEARCH if place is SearchPlace.HOSTED else self._render(search_tool())
         return [*(self._loadable(tool, choice.forced) for tool in self.turn.tools()), search, *self.agent.others]
+
+    def instructions(self, text: str = "", endpoint: Endpoint | None = None) -> str:
+        """Your system prompt with the note about searching, if the endpoint the request goes to needs one."""
+        return noted(text, note_for(choose_place(endpoint or self.agent.endpoint), self.turn.deferred))
 
     def answer(self, block: ToolUseBlock, endpoint: Endpoint | None = None) -> ToolResultBlockParam:
         """The tool result for a call the model made; pass the `endpoint` that `tools` was given, if any."""

@@ -17,10 +17,10 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from toolcrib.client.adapters.choice import ToolChoice, read_choice
 from toolcrib.client.adapters.options import DeferralOptions, deferred_tools, sendable
 from toolcrib.client.adapters.toolboxes import open_toolbox
-from toolcrib.client.conversation import Conversation, Outcome, Run, Runners, runner
+from toolcrib.client.conversation import Conversation, Outcome, Run, Runners, noted, runner
 from toolcrib.client.deferral import DeferredTools
 from toolcrib.client.finder import SEARCH, search_tool
-from toolcrib.client.hosted import Endpoint, SearchPlace, choose_place
+from toolcrib.client.hosted import Endpoint, SearchPlace, choose_place, note_for
 from toolcrib.client.tool import Tool
 from toolcrib.client.toolbox import Expose
 
@@ -53,6 +53,10 @@ class ResponsesConversation(Conversation):
             listed = self.turn.listed(can_search=choice.can_search, forced=choice.forced)
             return [*(self._render(tool) for tool in listed), *self.agent.others]
         return [*self._hosted(choice.forced), _search_param(place), *self.agent.others]
+
+    def instructions(self, text: str = "", endpoint: Endpoint | None = None) -> str:
+        """Your system prompt with the note about searching, if the endpoint the request goes to needs one."""
+        return noted(text, note_for(choose_place(endpoint or self.agent.endpoint), self.turn.deferred))
 
     def answer(self, item: ModelCall) -> ResponseInputItemParam:
         """The input item for a call the model made."""
