@@ -45,6 +45,7 @@ class FaultyUpstream:
         self.session_capabilities: list[dict[str, Any]] = []
         self.deleted_sessions: list[str] = []
         self.port = 0
+        self._resumable: dict[str, dict[str, Any]] = {}
         self._asks: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._handlers: set[asyncio.Task[Any]] = set()
         self._server: _Server | None = None
@@ -114,6 +115,10 @@ class FaultyUpstream:
                 return await self._sse_post(scope, headers, receive, send)
             case "POST", "/mcp" if not sse:
                 return await self._post(headers, receive, send)
+            case "GET", "/mcp" if headers.get("last-event-id") in self._resumable:
+                queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+                queue.put_nowait(self._resumable.pop(headers["last-event-id"]))
+                return await self._stream(queue, receive, send)
             case "GET", "/mcp" if headers.get("mcp-session-id") in self.sessions:
                 return await self._stream(self.sessions[headers["mcp-session-id"]], receive, send)
             case "DELETE", "/mcp" if headers.get("mcp-session-id") in self.sessions:
@@ -166,7 +171,9 @@ class FaultyUpstream:
         """Answer with JSON, or with a stream as soon as something has to be said first."""
         queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         call.say = queue.put
-        call.ask = (lambda method, params: self._ask(session, queue.put, method, params)) if session else None
+        own = session is not None and self.script.behaviour.pushes == "session"
+        push = self.sessions[session].put if own and session in self.sessions else queue.put
+        call.ask = (lambda method, params: self._ask(session, push, method, params)) if session else None
         handler = self._spawn(self.script.answer(call))
         gone = self._spawn(_disconnected(receive))
         named = {"mcp-session-id": session} if session and call.message["method"] == "initialize" else {}
@@ -194,6 +201,8 @@ class FaultyUpstream:
         try:
             response = handler.result()
         except Fault as fault:
+            if fault.kind == "resume":
+                return await self._resume_later(call, stream)
             return await _misbehave(fault, call, send)
         if stream.is_open:
             await stream.say(response)
@@ -201,6 +210,13 @@ class FaultyUpstream:
         code = response.get("error", {}).get("code")
         status = {-32601: 404, -32602: 400}.get(code, 200) if call.era == "modern" else 200
         return await _reply(send, status, json.dumps(response).encode(), {"content-type": "application/json", **named})
+
+    async def _resume_later(self, call: Call, stream: _Stream) -> None:
+        event = f"event-{secrets.token_hex(4)}"
+        text = {"content": [{"type": "text", "text": "resumed"}]}
+        self._resumable[event] = {"jsonrpc": "2.0", "id": call.message["id"], "result": text}
+        await stream.say({"event": event})
+        await stream.close()
 
     async def _ask(self, session: str, say: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
         name = f"ask-{secrets.token_hex(4)}"
@@ -311,6 +327,8 @@ class _Stream:
         await self.open()
         if message and "endpoint" in message:
             event = f"event: endpoint\r\ndata: {message['endpoint']}\r\n\r\n"
+        elif message and "event" in message:
+            event = f"id: {message['event']}\nretry: 10\ndata:\n\n"
         elif message and "garbage" in message:
             event = "event: message\ndata: {nonsense\n\n"
         else:

@@ -31,6 +31,7 @@ Does = Literal[
     "elicit",  # asks the client (elicitation/create), returns what it said
     "sample",  # asks the client (sampling/createMessage)
     "roots",  # asks the client (roots/list)
+    "resume",  # closes the stream early; the answer is there for whoever asks again with Last-Event-ID (legacy HTTP)
     "reveal",  # adds a tool called `revealed` and says that the list has changed
 ]
 
@@ -59,6 +60,7 @@ class Tool:
 class Behaviour:
     eras: tuple[str, ...] = ("modern", "legacy")  # or ("sse",)
     answers: Literal["auto", "sse"] = "auto"  # JSON unless something has to be said first; or always a stream
+    pushes: Literal["call", "session"] = "call"  # the stream on which pushed requests travel (legacy HTTP)
     token: str | None = None  # 401 without this bearer token
     status: int | None = None  # every POST is answered with this status
     page_size: int = 0
@@ -229,7 +231,7 @@ class Script:
                 return _text(str(arguments.get("text", "")))
             case "hang":
                 await asyncio.Event().wait()
-            case "cut" | "die" | "wrong_id" | "garbage":
+            case "cut" | "die" | "wrong_id" | "garbage" | "resume":
                 raise Fault(tool.does, tool.amount)
             case "oversize":
                 return _text("x" * int(tool.amount))

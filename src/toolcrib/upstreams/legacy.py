@@ -7,6 +7,7 @@ request: a session the upstream has forgotten is `Stale`, and the link above ope
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from dataclasses import dataclass
 from typing import Final
@@ -55,6 +56,7 @@ class LegacySession:
         self._uris: frozenset[str] = frozenset()
         self._courtesies = Courtesies()
         self._over = False
+        self._listening: asyncio.Task[None] | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -107,12 +109,21 @@ class LegacySession:
         await self._say(messages.notification("notifications/initialized"))
         if self._lane.log_level and "logging" in self.hello.capabilities:
             await self.request(self._own("logging/setLevel", {"level": self._lane.log_level}))
+        if self._lane != SHARED:
+            self._listening = asyncio.create_task(self._listen())
 
     async def aclose(self) -> None:
         self._over = True
+        if self._listening is not None:
+            self._listening.cancel()
         if self._session:
             self._courtesies.soon(self._farewell())
         await self._courtesies.aclose()
+
+    async def _listen(self) -> None:
+        """Some servers push on the session's stream what belongs to a call; a lane of its own hears that as well."""
+        with contextlib.suppress(errors.SourceError):
+            await self.watch()
 
     async def _exchange(self, ask: Ask, turn: Turn) -> Outcome:
         body = messages.request(turn.id, ask.method, messages.legacy_params(ask.params, ask.exchange, turn.id))

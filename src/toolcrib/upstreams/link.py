@@ -20,7 +20,6 @@ from toolcrib.upstreams.upstream import Change, Exchange, Limits, Outcome
 
 log = logging.getLogger(__name__)
 
-MAX_LANES: Final = 64
 LANE_IDLE_S: Final = 120.0
 DOUBT_S: Final = 30.0
 """An upstream whose refusals merely look like another era is not probed more often than this."""
@@ -33,6 +32,7 @@ class Opener(Protocol):
 
     source: str
     limits: Limits
+    max_lanes: int
 
     @property
     def era(self) -> str | None:
@@ -241,11 +241,11 @@ class Link:
         return berth
 
     def _make_room(self) -> None:
-        if len(self._berths) < MAX_LANES:
+        if len(self._berths) < self._opener.max_lanes:
             return
         idle = [lane for lane, berth in self._berths.items() if lane != SHARED and berth.is_idle]
         if not idle:
-            raise errors.Overloaded(f"{self._opener.source!r} has {MAX_LANES} conversations open, all busy.")
+            raise errors.Overloaded(f"{self._opener.source!r} has {len(self._berths)} conversations open, all busy.")
         self._abandon(min(idle, key=lambda lane: self._berths[lane].used_at))
 
     def _abandon(self, lane: Lane) -> None:

@@ -144,6 +144,8 @@ class McpServer:
 class HttpOpener:
     """Streamable HTTP of either era, or HTTP+SSE: whatever the address turns out to speak."""
 
+    max_lanes = 1_000
+
     def __init__(self, spec: UpstreamSpec, endpoint: Endpoint, eras: Eras, report: Report, nobody: Background) -> None:
         self.source = spec.label
         self.limits = spec.limits
@@ -174,6 +176,8 @@ class HttpOpener:
 
 class StdioOpener:
     """A child process per lane, started with back-off when it keeps dying."""
+
+    max_lanes = 32
 
     def __init__(self, spec: UpstreamSpec, command: StdioCommand, report: Report, nobody: Background) -> None:
         self.source = spec.label

@@ -46,7 +46,7 @@ class Exchange(Protocol):
 
     @property
     def log_level(self) -> str | None:
-        """The level the client asked for; None when it did not ask, and then no log lines are sent."""
+        """The level the client asked for; None when it did not ask. Sent by us: never relay `logging/setLevel`."""
         ...
 
     async def progress(self, params: JsonObject) -> None:

@@ -92,6 +92,22 @@ async def test_an_upstream_that_changes_its_era_is_asked_again(before: str, afte
         assert (await site.upstream.fetch(NOBODY)).era == after
 
 
+async def test_a_stream_that_was_closed_early_is_taken_up_where_it_ended() -> None:
+    async with open_site("legacy", [Tool("long", does="resume")]) as site:
+        assert text_of(await site.call("long")) == "resumed"
+        assert site.twin.executions["long"] == 1
+
+
+async def test_a_push_on_the_session_s_own_stream_finds_the_only_call_it_can_mean() -> None:
+    async with open_site("legacy", [Tool("asks", does="elicit")], pushes="session") as site:
+        people = [Asking(principal(f"key-{n}"), {"elicitation": {}}, answer={"from": n}) for n in range(3)]
+        outcomes = await asyncio.gather(*(site.call("asks", person) for person in people))
+        assert [json.loads(text_of(outcome)) for outcome in outcomes] == [{"from": n} for n in range(3)]
+        await site.upstream.fetch(NOBODY)
+        nobody_declared = await site.call("asks", Asking(), timeout_s=5)
+    assert json.loads(text_of(nobody_declared)) == {"refused": -32601}
+
+
 # Answers never cross.
 
 
