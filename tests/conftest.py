@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from kit.running import Server, running
+from tests.kit.running import Server, running
 
 ENGINES = ("sqlite", "postgresql")
 

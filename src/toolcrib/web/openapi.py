@@ -38,6 +38,8 @@ _PATTERNS = {
 }
 _KNOWN: dict[str, JsonObject] = {
     "limit": {"schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}},
+    "connectionType": {"schema": {"type": "string"}},
+    "defaultConnection": {"schema": {"type": "string"}},
     "order": {"schema": {"type": "string", "enum": ["asc", "desc"], "default": "desc"}},
 }
 

@@ -46,7 +46,8 @@ class Route:
 
     @property
     def operation(self) -> str:
-        return f"{self.handler.__module__.rpartition('.')[2]}.{self.handler.__name__.rstrip('_')}"
+        of_version = "_of_version" if self.is_mcp and "{version}" in self.path else ""
+        return f"{self.handler.__module__.rpartition('.')[2]}.{self.handler.__name__.rstrip('_')}{of_version}"
 
 
 def _mcp(method: str, path: str, handler: Handler, summary: str, **rest: Any) -> Route:

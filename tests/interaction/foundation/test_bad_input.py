@@ -12,8 +12,7 @@ from typing import Any
 import httpx2
 import psycopg
 import pytest
-
-from kit.running import Server
+from tests.kit.running import Server
 
 WEB: dict[str, Any] = {"type": "web_search"}
 MCP: dict[str, Any] = {"type": "mcp", "server_label": "a", "server_url": "https://a.example/mcp"}

@@ -25,12 +25,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import tests.kit.running
+from tests.kit.running import OPERATOR_TOKEN, clean_environment, running
 
-import kit.running
-from kit.running import OPERATOR_TOKEN, clean_environment, running
 from toolcrib.domain import Content
 
-KIT = Path(kit.running.__file__).parent
+KIT = Path(tests.kit.running.__file__).parent
 KILLS = 100
 PATIENCE_S = 60.0
 LONGEST_LIFE_S = 0.04

@@ -15,8 +15,7 @@ from azure.core.exceptions import (
     ResourceNotFoundError,
 )
 from azure.core.pipeline.policies import AzureKeyCredentialPolicy
-
-from kit.running import Server
+from tests.kit.running import Server
 
 
 class AnyCredential:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import httpx2
 import pytest
+from tests.kit.running import Server
 
-from kit.running import Server
 from toolcrib.web.routes import ROUTES, Route
 
 ANYONE, VIEWER, AGENT, EDITOR, ADMIN, OPERATOR = range(6)
@@ -35,6 +35,23 @@ TABLE: dict[str, int] = {
     f"DELETE {BOXES}/{{name}}/versions/{{version}}": EDITOR,
     f"GET {BOXES}/{{name}}/diff": VIEWER,
     f"GET {BOXES}/{{name}}/promotions": VIEWER,
+    f"GET {BOXES}/{{name}}/sources": VIEWER,
+    f"POST {BOXES}/{{name}}/sources/refresh": EDITOR,
+    f"GET {BOXES}/{{name}}/drift": VIEWER,
+    f"POST {BOXES}/{{name}}/drift": EDITOR,
+    f"POST {BOXES}/{{name}}/mcp": AGENT,
+    f"GET {BOXES}/{{name}}/mcp": AGENT,
+    f"DELETE {BOXES}/{{name}}/mcp": AGENT,
+    f"POST {BOXES}/{{name}}/versions/{{version}}/mcp": AGENT,
+    f"GET {BOXES}/{{name}}/versions/{{version}}/mcp": AGENT,
+    f"DELETE {BOXES}/{{name}}/versions/{{version}}/mcp": AGENT,
+    f"POST {BOXES}/{{name}}:invoke_mcp": AGENT,
+    f"GET {PROJECT}/connections": VIEWER,
+    f"GET {PROJECT}/connections/{{connection}}": VIEWER,
+    f"PUT {PROJECT}/connections/{{connection}}": EDITOR,
+    f"DELETE {PROJECT}/connections/{{connection}}": EDITOR,
+    f"POST {PROJECT}/connections/{{connection}}/getConnectionWithCredentials": EDITOR,
+    f"POST {PROJECT}/connections/{{connection}}/test": EDITOR,
     "GET /api/projects": VIEWER,
     "POST /api/projects": OPERATOR,
     f"DELETE {PROJECT}": OPERATOR,
