@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Annotated, Any
 
@@ -57,19 +58,24 @@ def build() -> MCPServer:
     return server
 
 
-def main(kind: str, port: str = "0") -> None:
+def app(kind: str) -> Any:
     server = build()
-    if kind == "stdio":
-        server.run("stdio")
-        return
-    apps = {
-        "sse": lambda: server.sse_app(),
-        "json": lambda: server.streamable_http_app(json_response=True),
-        "stream": lambda: server.streamable_http_app(),
-        "stateless": lambda: server.streamable_http_app(stateless_http=True),
-    }
-    uvicorn.run(apps[kind](), port=int(port), log_level="critical", access_log=False)
+    if kind == "sse":
+        return server.sse_app()
+    return server.streamable_http_app(json_response=kind == "json", stateless_http=kind == "stateless")
+
+
+async def serve(ports: list[str]) -> None:
+    """Every kind of HTTP server, one process: starting Python four times is what takes long."""
+    configs = [
+        uvicorn.Config(app(kind), port=int(port), log_level="critical", access_log=False)
+        for kind, port in (given.split("=") for given in ports)
+    ]
+    await asyncio.gather(*(uvicorn.Server(config).serve() for config in configs))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "stdio":
+        build().run("stdio")
+    else:
+        asyncio.run(serve(sys.argv[1:]))

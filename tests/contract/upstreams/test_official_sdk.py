@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 import subprocess
@@ -27,17 +26,18 @@ NOBODY = Background(principal())
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, int]]:
-    """One process per kind of server, for the whole module."""
-    with contextlib.ExitStack() as stack:
-        found: dict[str, int] = {}
-        for kind in ("json", "stream", "stateless", "sse"):
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                found[kind] = probe.getsockname()[1]
-            process = subprocess.Popen([sys.executable, str(SERVER), kind, str(found[kind])])
-            stack.callback(process.wait, 10)
-            stack.callback(process.kill)
-        yield found
+    """All kinds of HTTP server, for the whole module."""
+    found = {kind: _free_port() for kind in ("json", "stream", "stateless", "sse")}
+    process = subprocess.Popen([sys.executable, str(SERVER), *(f"{kind}={port}" for kind, port in found.items())])
+    yield found
+    process.kill()
+    process.wait(10)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 MODERN = ("json", "stream", "stdio")
