@@ -266,10 +266,7 @@ def _texts(definition: JsonObject) -> Iterator[tuple[_Trail, str]]:
                     yield (trail, key), key
                 todo.append(((trail, key), child))
         elif isinstance(value, list):
-            items = cast("list[Any]", value)
-            todo.extend(
-                ((trail, str(at)), item) for at, item in enumerate(items) if isinstance(item, str | dict | list)
-            )
+            todo.extend(((trail, str(at)), item) for at, item in enumerate(cast("list[Any]", value)))
 
 
 def _spelled(trail: _Trail) -> str:

@@ -35,8 +35,9 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     """One upstream tool. `accepted` is the definition to serve; `offered` the one that waits for a person."""
 
     name: str
-    accepted: msgspec.Raw | None = None
-    offered: msgspec.Raw | None = None
+    # None or one of each; msgspec reads no optional raw text.
+    served: tuple[msgspec.Raw, ...] = ()
+    waiting: tuple[msgspec.Raw, ...] = ()
     state: State = ""
     blocks: bool = False
     gone: bool = False
@@ -44,6 +45,14 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int = 0
     grade: str = ""
     noted: tuple[Noted, ...] = ()
+
+    @property
+    def accepted(self) -> msgspec.Raw | None:
+        return self.served[0] if self.served else None
+
+    @property
+    def offered(self) -> msgspec.Raw | None:
+        return self.waiting[0] if self.waiting else None
 
     @property
     def reason(self) -> str:
@@ -110,7 +119,7 @@ def accept(record: Record, tool: str, now: int) -> Record:
         raise errors.BadRequest(f"The definition of '{text.escaped(tool, 80)}' cannot be accepted. {held.unsafe}")
     rest = [other for other in record.tools if other is not held]
     if not held.gone:
-        rest.append(Held(held.name, accepted=held.offered))
+        rest.append(Held(held.name, held.waiting))
     tools = tuple(sorted(rest, key=lambda held: held.name))
     return msgspec.structs.replace(record, tools=tools, changed_at=now)
 
@@ -140,17 +149,17 @@ def _held(name: str, definition: JsonObject, before: Held | None, policy: Policy
     if problem is not None:
         return _unsafe(name, problem, before, policy, now)
     if first:
-        return Held(name, accepted=raw, noted=_note(suspicions(definition)))
-    accepted = before.accepted if before else None
-    verdict = judge(_decoded(accepted), definition, policy)
+        return Held(name, (raw,), noted=_note(suspicions(definition)))
+    served = before.served if before else ()
+    verdict = judge(_decoded(served), definition, policy)
     if verdict is None:
-        return Held(name, accepted=accepted if policy == "pin" else raw)
+        return Held(name, served if policy == "pin" else (raw,))
     if verdict.outcome is Outcome.followed:
-        return Held(name, accepted=raw, noted=_note(change for change in verdict.changes if _is_flag(change)))
+        return Held(name, (raw,), noted=_note(change for change in verdict.changes if _is_flag(change)))
     return Held(
         name,
-        accepted=accepted,
-        offered=raw,
+        served,
+        (raw,),
         state=verdict.outcome.value,
         # Pinning what was never accepted leaves nothing to serve.
         blocks=verdict.blocks,
@@ -163,11 +172,11 @@ def _held(name: str, definition: JsonObject, before: Held | None, policy: Policy
 def _unsafe(name: str, problem: str, before: Held | None, policy: Policy, now: int) -> Held:
     """A definition we refuse to hold: never followed, whatever the policy; the accepted one may still be served."""
     since = before.since if before is not None and before.unsafe == problem else now
-    accepted = before.accepted if before else None
-    pinned = policy == "pin" and accepted is not None
+    served = before.served if before else ()
+    pinned = policy == "pin" and served
     return Held(
         name,
-        accepted=accepted,
+        served,
         state="pinned" if pinned else "quarantined",
         blocks=True,
         unsafe=problem,
@@ -179,12 +188,12 @@ def _unsafe(name: str, problem: str, before: Held | None, policy: Policy, now: i
 def _removed(held: Held, policy: Policy, now: int) -> Iterator[Held]:
     if held.gone:
         yield held
-    elif held.accepted is not None:
-        verdict = judge(_decoded(held.accepted), None, policy)
+    elif held.served:
+        verdict = judge(_decoded(held.served), None, policy)
         if verdict is not None and verdict.outcome is not Outcome.followed:
             yield Held(
                 held.name,
-                accepted=held.accepted,
+                held.served,
                 state=verdict.outcome.value,
                 blocks=verdict.blocks,
                 gone=True,
@@ -211,5 +220,5 @@ def _is_flag(change: Change) -> bool:
     return change.grade is Grade.suspicious
 
 
-def _decoded(raw: msgspec.Raw | None) -> JsonObject | None:
-    return None if raw is None else msgspec.json.decode(raw, type=JsonObject)
+def _decoded(raw: tuple[msgspec.Raw, ...]) -> JsonObject | None:
+    return msgspec.json.decode(raw[0], type=JsonObject) if raw else None

@@ -140,6 +140,14 @@ class Catalogs:
         catalog.used_at = self._clock()
         return catalog.snapshot
 
+    def ready(self, version: Version) -> Snapshot | None:
+        """The snapshot when there is nothing to wait for, without a task switch; None otherwise."""
+        catalog = self._catalogs.get((version.project, version.toolbox, version.number))
+        if catalog is None or not catalog.is_complete:
+            return None
+        catalog.used_at = self._clock()
+        return catalog.snapshot
+
     async def snapshot(self, version: Version) -> Snapshot:
         """The snapshot, loaded when it has to be. Waits a little for sources that have never answered; no longer."""
         catalog = await self._loaded(version)
