@@ -34,12 +34,13 @@ class ClientExchange:
         meta = message.params.meta
         self.principal = principal
         self.session = session
-        self.questions = Questions() if modern else None
         self._stream = stream
         self._token = meta.progress_token
         self.wants_progress = meta.progress_token is not UNSET and stream.takes_events
         self.capabilities = self._declared(meta.capabilities if modern else None, session, stream)
         self.log_level = self._level(meta.log_level if modern else UNSET, session)
+        self.is_modern = modern
+        self.questions = Questions() if modern and self.capabilities else None
 
     async def progress(self, params: JsonObject) -> None:
         if self._token is not UNSET:

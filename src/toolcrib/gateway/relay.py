@@ -35,7 +35,7 @@ class Relay:
 
     async def run(self, params: Params, exchange: ClientExchange, binding: tuple[str, ...], invoke: Invoke) -> bytes:
         """The raw result. `invoke` takes what a second try adds to the params."""
-        if exchange.questions is None:
+        if not exchange.is_modern:
             return await self._run_with_session(exchange, invoke)
         extra: JsonObject = {}
         if params.request_state is not UNSET:
@@ -45,7 +45,7 @@ class Relay:
             extra["requestState"] = state.upstream
         if params.input_responses is not UNSET:
             extra["inputResponses"] = params.input_responses
-        if not exchange.capabilities:
+        if exchange.questions is None:
             return self._passed_on(await invoke(extra), binding)
         return await self._settle(asyncio.ensure_future(invoke(extra)), exchange.questions, binding)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,17 +12,12 @@ from toolcrib.storage.database import Transaction
 _COLUMNS = "epoch, calls, score, total, epochs, best"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Owner:
-    """Whose habits: one principal in one toolbox."""
+class Owner(NamedTuple):
+    """Whose habits: one principal in one toolbox. A tuple, because it is a key on the path of every call."""
 
     project: str
     toolbox: str
     principal: str
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return (self.project, self.toolbox, self.principal)
 
 
 HabitRow = tuple[int, int, float, int, int, int]
@@ -31,8 +26,8 @@ PinsRow = tuple[int, dict[str, int]]
 
 def load(tx: Transaction, owner: Owner) -> tuple[dict[str, HabitRow], PinsRow | None]:
     where = "WHERE project = ? AND toolbox = ? AND principal = ?"
-    rows = tx.all(f"SELECT tool, {_COLUMNS} FROM tool_habits {where}", *owner.key)
-    pins = tx.one(f"SELECT epoch, tools FROM auto_pins {where}", *owner.key)
+    rows = tx.all(f"SELECT tool, {_COLUMNS} FROM tool_habits {where}", *owner)
+    pins = tx.one(f"SELECT epoch, tools FROM auto_pins {where}", *owner)
     habits: dict[str, HabitRow] = {row[0]: (row[1], row[2], row[3], row[4], row[5], row[6]) for row in rows}
     return habits, (int(pins[0]), msgspec.json.decode(pins[1], type=dict[str, int])) if pins else None
 
@@ -44,14 +39,14 @@ def save_habits(tx: Transaction, owner: Owner, habits: Mapping[str, HabitRow | N
     for tool, habit in habits.items():
         if habit is None:
             sql = "DELETE FROM tool_habits WHERE project = ? AND toolbox = ? AND principal = ? AND tool = ?"
-            tx.run(sql, *owner.key, tool)
+            tx.run(sql, *owner, tool)
             continue
         tx.run(
             f"INSERT INTO tool_habits (project, toolbox, principal, tool, {_COLUMNS})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project, toolbox, principal, tool) DO UPDATE SET"
             " epoch = excluded.epoch, calls = excluded.calls, score = excluded.score, total = excluded.total,"
             " epochs = excluded.epochs, best = excluded.best",
-            *owner.key,
+            *owner,
             tool,
             *habit,
         )
@@ -63,7 +58,7 @@ def save_pins(tx: Transaction, owner: Owner, pins: PinsRow) -> None:
     tx.run(
         "INSERT INTO auto_pins (project, toolbox, principal, epoch, tools) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (project, toolbox, principal) DO UPDATE SET epoch = excluded.epoch, tools = excluded.tools",
-        *owner.key,
+        *owner,
         pins[0],
         msgspec.json.encode(pins[1]).decode(),
     )
@@ -72,8 +67,8 @@ def save_pins(tx: Transaction, owner: Owner, pins: PinsRow) -> None:
 def erase(tx: Transaction, owner: Owner) -> int:
     """Forget everything about one principal in one toolbox; how many tools were known."""
     where = "WHERE project = ? AND toolbox = ? AND principal = ?"
-    tx.run(f"DELETE FROM auto_pins {where}", *owner.key)
-    return tx.run(f"DELETE FROM tool_habits {where}", *owner.key)
+    tx.run(f"DELETE FROM auto_pins {where}", *owner)
+    return tx.run(f"DELETE FROM tool_habits {where}", *owner)
 
 
 def _toolbox_exists(tx: Transaction, owner: Owner) -> bool:

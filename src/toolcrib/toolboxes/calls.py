@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
 
+from toolcrib.catalog.names import Name
 from toolcrib.domain import Principal, Version
 from toolcrib.errors import OperatorError
 from toolcrib.storage import records_calls as records
@@ -24,45 +26,28 @@ FLUSH_EVERY_S = 1.0
 _MOST_BUFFERED = 50_000
 _MOST_FIELDS = 50
 _KINDS = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "list": "array", "dict": "object"}
+_Kinds = tuple[tuple[str, str], ...]
+_Call = tuple[float, Version, Principal, Name, str, float, _Kinds]
 _encode = msgspec.json.Encoder().encode
 
 
 class CallLog:
-    """Collects call records and writes them in batches."""
+    """Collects calls and writes them in batches. Adding one is on the path of every call, so it only collects."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._buffer: list[CallRecord] = []
+        self._buffer: list[_Call] = []
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
 
     def add(
-        self,
-        version: Version,
-        principal: Principal,
-        label: str,
-        tool: str,
-        outcome: str,
-        started: float,
-        arguments: object,
+        self, version: Version, principal: Principal, tool: Name, outcome: str, started: float, arguments: object
     ) -> None:
         if len(self._buffer) >= _MOST_BUFFERED:
             self.dropped += 1
             return
-        self._buffer.append(
-            CallRecord(
-                at=int(time.time() * 1000),
-                project=version.project,
-                toolbox=version.toolbox,
-                version=version.number,
-                principal=principal.id,
-                label=label,
-                tool=tool,
-                outcome=outcome,
-                duration_us=int((time.perf_counter() - started) * 1e6),
-                arguments=shape(arguments),
-            )
-        )
+        took_s = time.perf_counter() - started
+        self._buffer.append((time.time(), version, principal, tool, outcome, took_s, kinds(arguments)))
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._flush_for_ever())
@@ -74,7 +59,7 @@ class CallLog:
 
     async def flush(self) -> None:
         if self._buffer:
-            batch, self._buffer = self._buffer, []
+            batch, self._buffer = [_record(call) for call in self._buffer], []
             await self._db.write(lambda tx: records.add_calls(tx, batch))
 
     async def _flush_for_ever(self) -> None:
@@ -86,9 +71,25 @@ class CallLog:
                 log.warning("call records could not be written: %s", error.message)
 
 
-def shape(arguments: object) -> str:
-    """Names and JSON types of the top-level arguments."""
+def kinds(arguments: object) -> _Kinds:
+    """Names and Python types of the top-level arguments; no value is kept."""
     if not isinstance(arguments, dict):
-        return "{}"
-    fields = list(cast("dict[str, Any]", arguments).items())[:_MOST_FIELDS]
-    return _encode({name[:64]: _KINDS.get(type(value).__name__, "null") for name, value in fields}).decode()
+        return ()
+    given = cast("dict[str, Any]", arguments)
+    return tuple((name, type(value).__name__) for name, value in islice(given.items(), _MOST_FIELDS))
+
+
+def _record(call: _Call) -> CallRecord:
+    at, version, principal, tool, outcome, took_s, arguments = call
+    return CallRecord(
+        at=int(at * 1000),
+        project=version.project,
+        toolbox=version.toolbox,
+        version=version.number,
+        principal=principal.id,
+        label=tool.label,
+        tool=tool.tool,
+        outcome=outcome,
+        duration_us=int(took_s * 1e6),
+        arguments=_encode({name[:64]: _KINDS.get(kind, "null") for name, kind in arguments}).decode(),
+    )

@@ -33,6 +33,7 @@ from toolcrib.upstreams.upstream import Background, Complete, Exchange, Outcome,
 
 Expose = Literal["search", "all"]
 _MOST_LISTS = 256
+_MOST_REMEMBERED = 10_000
 SEARCH_FIRST = (
     "Most tools are not in your tool list. If you need one that is not there, call tool_search with a description of"
     " what you need before you say that you cannot help; then call it by name, or with call_tool."
@@ -60,10 +61,20 @@ class Counter:
         self.calls = calls
         self.validators = Validators()
         self.lists: dict[tuple[str, ...], bytes] = {}
+        self._exposes: dict[str, Expose] = {}
         self._looking: set[asyncio.Future[Snapshot]] = set()
 
     def open(self, version: Version, principal: Principal, expose: Expose | None = None) -> OpenToolbox:
         return OpenToolbox(self, version, principal, expose)
+
+    def expose(self, version: Version) -> Expose:
+        """What a version shows unless a client chooses: the search tools where it has the directive."""
+        known = self._exposes.get(version.id)
+        if known is None:
+            if len(self._exposes) >= _MOST_REMEMBERED:
+                self._exposes.clear()
+            known = self._exposes[version.id] = "search" if has_search(version) else "all"
+        return known
 
     def look_at(self, version: Version) -> None:
         """A version was created: start asking its sources, without anybody waiting for it."""
@@ -92,7 +103,7 @@ class OpenToolbox:
         self._counter = counter
         self.version = version
         self.principal = principal
-        self.expose: Expose = expose or ("search" if has_search(version) else "all")
+        self.expose: Expose = expose or counter.expose(version)
         self._snapshot: Snapshot | None = None
 
     @property
@@ -116,7 +127,8 @@ class OpenToolbox:
 
     async def snapshot(self) -> Snapshot:
         if self._snapshot is None:
-            self._snapshot = await self._counter.catalogs.snapshot(self.version)
+            catalogs = self._counter.catalogs
+            self._snapshot = catalogs.ready(self.version) or await catalogs.snapshot(self.version)
         return self._snapshot
 
     def may_use(self, tool: Tool) -> bool:
@@ -222,9 +234,7 @@ class OpenToolbox:
             outcome = error.code
             raise
         finally:
-            self._counter.calls.add(
-                self.version, self.principal, tool.label, tool.upstream_name, outcome, started, given
-            )
+            self._counter.calls.add(self.version, self.principal, tool.name, outcome, started, given)
 
     async def read(self, uri: str, exchange: Exchange, extra: JsonObject) -> Outcome:
         resource = (await self.snapshot()).resource(uri)

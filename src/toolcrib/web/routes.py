@@ -20,6 +20,7 @@ from toolcrib.http import Request, Response
 Handler = Callable[[Any, Request], Awaitable[Response | None]]
 """Takes the crib (or, behind an MCP URL, the gateway) and the request; None when it has streamed its answer."""
 PROJECT = "/api/projects/{project}"
+_MOST_KNOWN_PATHS = 4096
 PAGING = ("limit", "order", "after", "before")
 
 
@@ -310,11 +311,21 @@ class Router:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._root = _Node()
+        self._known: dict[tuple[str, str], tuple[Route, Mapping[str, str]]] = {}
         for route in routes:
             self._add(route)
 
     def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         """`path` still percent-encoded, so that an encoded slash stays inside its segment."""
+        known = self._known.get((method, path))
+        if known is None:
+            known = self._walk(method, path)
+            if len(self._known) >= _MOST_KNOWN_PATHS:
+                self._known.clear()
+            self._known[method, path] = known
+        return known
+
+    def _walk(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         node, params = self._root, dict[str, str]()
         for segment in path.split("/")[1:]:
             found = node.literals.get(segment) or self._parameter(node, segment, params)
