@@ -42,7 +42,7 @@ class FaultyUpstream:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.sessions: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
-        self.session_capabilities: list[dict[str, Any]] = []
+        self.session_capabilities: dict[str, dict[str, Any]] = {}
         self.deleted_sessions: list[str] = []
         self.port = 0
         self._resumable: dict[str, dict[str, Any]] = {}
@@ -159,13 +159,14 @@ class FaultyUpstream:
         if method == "initialize":
             session = secrets.token_hex(8)
             self.sessions[session] = self._listener()
-            self.session_capabilities.append(message["params"]["capabilities"])
+            self.session_capabilities[session] = message["params"]["capabilities"]
         elif session not in self.sessions:
             return await _error(send, 404, message.get("id"), -32001, "Session not found")
         if method is None or "id" not in message:
             self._heard(session or "", message)
             return await _reply(send, 202)
-        return await self._run(Call("legacy", message, headers, _nothing), session, receive, send)
+        call = Call("legacy", message, headers, _nothing, declared=self.session_capabilities[session])
+        return await self._run(call, session, receive, send)
 
     async def _run(self, call: Call, session: str | None, receive: Any, send: Any) -> None:
         """Answer with JSON, or with a stream as soon as something has to be said first."""
@@ -286,9 +287,10 @@ class FaultyUpstream:
         if queue is None:
             return await _reply(send, 404)
         if message.get("method") == "initialize":
-            self.session_capabilities.append(message["params"]["capabilities"])
+            self.session_capabilities[session] = message["params"]["capabilities"]
         if "method" in message and "id" in message:
-            self._spawn(self._sse_answer(session, Call("legacy", message, headers, queue.put), queue))
+            call = Call("legacy", message, headers, queue.put, declared=self.session_capabilities[session])
+            self._spawn(self._sse_answer(session, call, queue))
         else:
             self._heard(session, message)
         return await _reply(send, 202)

@@ -46,6 +46,7 @@ class Tool:
         default_factory=lambda: {"type": "object", "properties": {"text": {"type": "string"}}}
     )
     annotations: dict[str, Any] = field(default_factory=dict)
+    needs: str = ""  # listed only for clients that declare this capability
 
     def wire(self) -> dict[str, Any]:
         described = {
@@ -105,6 +106,12 @@ class Call:
     headers: dict[str, str]
     say: Callable[[dict[str, Any]], Awaitable[None]]
     ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
+    declared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        meta = self.params.get("_meta") or {}
+        return meta.get("io.modelcontextprotocol/clientCapabilities") or self.declared
 
     @property
     def params(self) -> dict[str, Any]:
@@ -158,7 +165,8 @@ class Script:
             case "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
             case "tools/list":
-                return await self._list(call, "tools", [tool.wire() for tool in self.tools])
+                shown = [tool.wire() for tool in self.tools if not tool.needs or tool.needs in call.capabilities]
+                return await self._list(call, "tools", shown)
             case "resources/list":
                 found = [{"uri": uri, "name": uri.rsplit("/", 1)[-1]} for uri in self.behaviour.resources]
                 return await self._list(call, "resources", found)

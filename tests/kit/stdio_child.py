@@ -16,6 +16,7 @@ from script import MODERN, Behaviour, Call, Fault, Script
 class Twin:
     def __init__(self, script: Script) -> None:
         self.script = script
+        self.declared: dict[str, Any] = {}
         self.asks: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self.handlers: dict[Any, asyncio.Task[None]] = {}
 
@@ -58,7 +59,9 @@ class Twin:
         if message["method"] == "subscriptions/listen":
             ack = {"notifications": message["params"]["notifications"]}
             return write({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": ack})
-        call = Call(era, message, {}, self.say, self.ask if era == "legacy" else None)
+        if message["method"] == "initialize":
+            self.declared = message["params"]["capabilities"]
+        call = Call(era, message, {}, self.say, self.ask if era == "legacy" else None, self.declared)
         try:
             return write(await self.script.answer(call))
         except Fault as fault:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from toolcrib import errors
 from toolcrib.upstreams.dialogue import SHARED, Ask, Dialogue, Lane, Stale
+from toolcrib.upstreams.messages import Hello
 from toolcrib.upstreams.turn import Report
 from toolcrib.upstreams.upstream import Change, Exchange, Limits, Outcome
 
@@ -102,6 +103,9 @@ class Link:
             berth.busy -= 1
             self.used_at = berth.used_at = time.monotonic()
 
+    async def hello(self, exchange: Exchange) -> Hello:
+        return (await self.dialogue(await self._lane(exchange))).hello
+
     async def dialogue(self, lane: Lane = SHARED) -> Dialogue:
         berth = self._berth(lane)
         if berth.dialogue is not None and berth.dialogue.is_alive:
@@ -109,7 +113,18 @@ class Link:
         if berth.opening is None:
             berth.opening = asyncio.create_task(self._open(lane, berth))
             berth.opening.add_done_callback(_retrieve)
-        return await asyncio.shield(berth.opening)
+        return await self._opened(berth.opening)
+
+    async def _opened(self, opening: asyncio.Task[Dialogue]) -> Dialogue:
+        """Wait for it without owning it: others may be waiting as well."""
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+            source = self._opener.source
+            raise errors.Unreachable(f"The connection to {source!r} is being closed.", source=source) from None
 
     async def subscribe(self, uri: str) -> None:
         self._uris[uri] += 1

@@ -74,12 +74,12 @@ class McpServer:
 
     async def fetch(self, exchange: Exchange, headers: Mapping[str, str]) -> Listing:
         link, spec = self._link(headers, exchange), self._spec
-        background = Background(exchange.principal)
+        background = Background(exchange.principal, exchange.capabilities)
 
         async def request(method: str, params: Params, max_bytes: int) -> Outcome:
             return await link.request(Ask(method, params, background, max_bytes, resendable=True))
 
-        hello = (await link.dialogue()).hello
+        hello = await link.hello(background)
         listing = await collect(request, hello, spec.limits, spec.label)
         self._watch(headers, link)
         return listing

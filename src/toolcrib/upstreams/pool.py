@@ -136,7 +136,7 @@ class Guard:
         except asyncio.CancelledError:
             (self.breaker.failed if timeout.expired() else self.breaker.abandoned)()
             raise
-        except errors.UpstreamRefused:
+        except (errors.UpstreamRefused, errors.AuthFailed, errors.AnswerTooLarge):
             self.breaker.succeeded()
             raise
         except BaseException:

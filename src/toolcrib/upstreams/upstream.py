@@ -170,7 +170,10 @@ class Upstream(Protocol):
     def label(self) -> str: ...
 
     async def fetch(self, exchange: Exchange) -> Listing:
-        """Ask for everything it offers, and from then on listen for changes with the same credentials."""
+        """Ask for everything it offers, and from then on listen for changes with the same credentials.
+
+        Servers exist that offer more to a client that declares more: the exchange's capabilities count here too.
+        """
         ...
 
     async def request(

@@ -33,6 +33,14 @@ async def test_fetch_lists_everything_the_upstream_offers(transport: str) -> Non
     assert listing.era == ("modern" if "modern" in transport else "legacy")
 
 
+async def test_fetch_lists_what_is_offered_to_a_client_that_declares_more(transport: str) -> None:
+    declaring = Background(principal(), {"sampling": {}})
+    async with open_site(transport, [Tool("plain"), Tool("extra", needs="sampling")]) as site:
+        less, more = await site.upstream.fetch(NOBODY), await site.upstream.fetch(declaring)
+    assert [tool["name"] for tool in less.tools] == ["plain"]
+    assert [tool["name"] for tool in more.tools] == ["plain", "extra"]
+
+
 async def test_a_call_returns_the_result_as_the_upstream_wrote_it(transport: str) -> None:
     async with open_site(transport, [Tool("echo")]) as site:
         outcome = await site.call("echo", arguments={"text": 'naïve "quotes" \u2028'})
