@@ -229,8 +229,9 @@ class Catalogs:
             self.tick()
             soonest = min((source.next_at for source in self._sources.values() if not source.task), default=None)
             pause = 5.0 if soonest is None else min(5.0, max(0.05, soonest - self._clock()))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+            with contextlib.suppress(TimeoutError):  # not `wait_for`, which may swallow a cancellation in 3.11
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
             self._wake.clear()
 
     def tick(self) -> None:
