@@ -314,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
     def _learn_patience(self, keep_alive: str) -> None:
         for part in keep_alive.split(","):
             name, _, seconds = part.strip().partition("=")
-            if name.lower() == "timeout" and seconds.isdigit():
+            if name.lower() == "timeout" and seconds.isascii() and seconds.isdigit() and len(seconds) < 10:
                 self.kept_s = max(0.0, min(KEPT_S, int(seconds) - 1.0))
 
 

@@ -73,6 +73,7 @@ class Behaviour:
     noise: bool = False  # prints non-protocol lines between messages
     stderr_bytes: int = 0  # floods stderr before the first answer
     crash_at_start: bool = False
+    dies_when_probed: bool = False  # exits when it meets a modern request
     ignore_sigterm: bool = False  # and the end of stdin as well
     fork: Literal["", "group", "session"] = ""  # starts a grandchild, in the same group or in a session of its own
     pid_file: str = ""

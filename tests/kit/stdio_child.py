@@ -53,6 +53,8 @@ class Twin:
     async def handle(self, message: dict[str, Any]) -> None:
         number, meta = message["id"], (message.get("params") or {}).get("_meta") or {}
         era = "modern" if "io.modelcontextprotocol/protocolVersion" in meta else "legacy"
+        if era == "modern" and self.script.behaviour.dies_when_probed:
+            os._exit(5)
         if era not in self.script.behaviour.eras:
             code, data = (-32601, {}) if era == "modern" else (-32022, {"supported": [MODERN]})
             return write({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": "no", "data": data}})

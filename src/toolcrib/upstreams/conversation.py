@@ -147,7 +147,7 @@ class Conversation:
                 result = await self._object("server/discover", params)
         except (errors.UpstreamRefused, errors.BadAnswer, TimeoutError):
             return False
-        if messages.MODERN not in (result.get("supportedVersions") or ()):
+        if not messages.speaks_modern(result):
             return False
         self.hello = messages.hello_from_discover(result)
         return True
@@ -252,8 +252,8 @@ class Conversation:
         elif (changed := messages.change(message, source)) is not None:
             self._report(changed)
         elif message.method == "notifications/progress":
-            waiter = self._waiters.get(messages.read_object(message.params, source).get("progressToken", 0))
-            if waiter is not None:
+            token = messages.read_object(message.params, source).get("progressToken")
+            if isinstance(token, int) and (waiter := self._waiters.get(token)) is not None:
                 waiter.put(message)
         elif (alone := self._alone()) is not None:
             alone.put(message)

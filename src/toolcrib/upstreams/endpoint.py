@@ -155,4 +155,4 @@ def _fit(headers: Mapping[str, str], source: str) -> Mapping[str, str]:
 
 def _retry_after(answer: egress.HttpAnswer) -> float | None:
     value = answer.headers.get("retry-after", "")
-    return min(float(value), 3600.0) if value.isdigit() else None
+    return min(float(value), 3600.0) if value.isascii() and value.isdigit() and len(value) < 10 else None

@@ -80,7 +80,7 @@ async def _modern(opening: Opening) -> Modern | None:
     except errors.UpstreamRefused as refusal:
         return _consider_error(refusal)
     result = messages.read_object(outcome.result, source) if isinstance(outcome, Complete) else {}
-    if messages.MODERN not in (result.get("supportedVersions") or ()):
+    if not messages.speaks_modern(result):
         return None
     return Modern(endpoint, messages.hello_from_discover(result), opening.report, opening.nobody)
 

@@ -59,7 +59,7 @@ class EventParser:
                 self._event.event = value.decode("utf-8", "replace")
             case b"id":
                 self._event.id = value.decode("utf-8", "replace")
-            case b"retry" if value.isdigit():
+            case b"retry" if value.isdigit() and len(value) < 10:
                 self._event.retry_ms = int(value)
             case _:
                 return None

@@ -18,6 +18,7 @@ from toolcrib.upstreams import messages
 from toolcrib.upstreams.upstream import Complete, Limits, Listing, Outcome, Params
 
 MAX_PAGES: Final = 1_000
+MAX_TTL_MS: Final = 7 * 24 * 3600 * 1000
 
 Request = Callable[[str, Params, int], Awaitable[Outcome]]
 """Method, params, and how many bytes the answer may have."""
@@ -116,5 +117,5 @@ async def _page(
     budget.bytes_left = max(1, budget.bytes_left - len(outcome.result))
     page = messages.read_object(outcome.result, source)
     if isinstance(ttl_ms := page.get("ttlMs"), int | float):
-        budget.ttls.append(max(0.0, ttl_ms / 1000))
+        budget.ttls.append(max(0, min(ttl_ms, MAX_TTL_MS)) / 1000)
     return page

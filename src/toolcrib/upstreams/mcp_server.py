@@ -196,18 +196,31 @@ class StdioOpener:
     async def open(self, lane: Lane) -> Dialogue:
         self._starts.admit()
         try:
-            child = await Child.start(self.source, self._command, self.limits.listing_bytes)
-            conversation = Conversation(child, lane, self._report, self._nobody)
-            try:
-                await conversation.greet(lane.declared, self.era)
-            except BaseException:
-                await conversation.aclose()
-                raise
+            conversation = await self._start(lane)
         except BaseException:
             self._starts.failed()
             raise
         self._starts.succeeded()
         self.era = conversation.hello.era
+        return conversation
+
+    async def _start(self, lane: Lane) -> Conversation:
+        """A child whose death was its answer to an unknown question is started once more and greeted in the old way."""
+        try:
+            return await self._greeted(lane, self.era)
+        except errors.Unreachable as error:
+            if self.era is not None or not error.sent:
+                raise
+        return await self._greeted(lane, "legacy")
+
+    async def _greeted(self, lane: Lane, era: str | None) -> Conversation:
+        child = await Child.start(self.source, self._command, self.limits.listing_bytes)
+        conversation = Conversation(child, lane, self._report, self._nobody)
+        try:
+            await conversation.greet(lane.declared, era)
+        except BaseException:
+            await conversation.aclose()
+            raise
         return conversation
 
     def doubt(self) -> None:

@@ -138,10 +138,7 @@ def _carried_meta(params: Params, exchange: Exchange, token: int) -> JsonObject:
     given: Any = params.get("_meta")
     if isinstance(given, msgspec.Raw):
         given = _decode_object(given)
-    if not isinstance(given, dict):
-        given = {}
-    given = cast("JsonObject", given)
-    meta: JsonObject = {key: value for key, value in given.items() if key not in _OURS}
+    meta: JsonObject = {key: value for key, value in _object(given).items() if key not in _OURS}
     if exchange.wants_progress:
         meta["progressToken"] = token
     return meta
@@ -209,18 +206,30 @@ def change(message: Message, source: str) -> Change | None:
             return None
 
 
+def speaks_modern(discovered: JsonObject) -> bool:
+    versions: Any = discovered.get("supportedVersions")
+    return isinstance(versions, list) and MODERN in cast("list[Any]", versions)
+
+
 def hello_from_discover(result: JsonObject) -> Hello:
-    meta: JsonObject = result.get("_meta") or {}
-    return Hello("modern", MODERN, result.get("capabilities") or {}, meta.get(SERVER_INFO_META_KEY) or {},
-                 result.get("instructions"))  # fmt: skip
+    info = _object(_object(result.get("_meta")).get(SERVER_INFO_META_KEY))
+    return Hello("modern", MODERN, _object(result.get("capabilities")), info, _text(result.get("instructions")))
 
 
 def hello_from_initialize(result: JsonObject, source: str) -> Hello:
     version = result.get("protocolVersion")
     if version not in LEGACY_VERSIONS:
-        raise errors.BadAnswer(f"{source!r} insists on protocol version {version!r:.40}, unknown here.", source=source)
-    return Hello("legacy", version, result.get("capabilities") or {}, result.get("serverInfo") or {},
-                 result.get("instructions"))  # fmt: skip
+        raise errors.BadAnswer(f"{source!r} insists on a protocol version that is unknown here.", source=source)
+    info, told = _object(result.get("serverInfo")), _text(result.get("instructions"))
+    return Hello("legacy", version, _object(result.get("capabilities")), info, told)
+
+
+def _object(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def initialize_params(capabilities: JsonObject) -> JsonObject:

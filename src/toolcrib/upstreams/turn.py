@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 RELAYED: Final = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
 MAX_PUSHES: Final = 32
-MAX_NOTES: Final = 10_000
+MAX_NOTES: Final = 100_000
 
 Send = Callable[[bytes], Awaitable[None]]
 Report = Callable[[Change], None]
@@ -67,8 +67,8 @@ class Turn:
         elif message.method == "notifications/message" and self._may_log:
             await self._exchange.log(params)
         elif message.method == "notifications/cancelled":
-            task = self._pushes.get(params.get("requestId", ""))
-            if task is not None:
+            named = params.get("requestId")
+            if isinstance(named, int | str) and (task := self._pushes.get(named)) is not None:
                 task.cancel()
 
     def _push(self, id: int | str, message: messages.Message) -> None:

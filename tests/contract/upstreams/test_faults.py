@@ -367,6 +367,27 @@ async def test_closing_the_pool_leaves_nothing_behind(transport: str) -> None:
     await until(lambda: set(process.children(recursive=True)) <= before[2])
 
 
+async def test_idle_lanes_are_swept_and_the_shared_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.upstreams.link.LANE_IDLE_S", 0.0)
+    monkeypatch.setattr("toolcrib.upstreams.pool.SWEEP_S", 0.01)
+    async with open_site("legacy", [Tool("echo")]) as site:
+        await site.upstream.fetch(NOBODY)
+        await site.call("echo", Asking(capabilities={"roots": {}}))
+        assert len(site.twin.sessions) == 2
+        site.pool.start_sweeping()
+        await until(lambda: len(site.twin.sessions) == 1)
+        assert site.twin.session_capabilities[next(iter(site.twin.sessions))] == {}
+        await site.call("echo")
+
+
+async def test_a_retired_upstream_is_closed_and_can_be_opened_again() -> None:
+    async with open_site("legacy", [Tool("echo")]) as site:
+        await site.call("echo")
+        await site.pool.retire(site.spec)
+        assert len(site.twin.deleted_sessions) == 1
+        assert text_of(await site.call("echo", arguments={"text": "anew"})) == "anew"
+
+
 async def test_a_legacy_session_is_ended_when_the_pool_closes() -> None:
     async with open_site("legacy", [Tool("echo")]) as site:
         await site.call("echo")

@@ -58,7 +58,12 @@ async def test_a_child_that_keeps_crashing_is_started_ever_more_rarely(tmp_path)
         for _ in range(20):
             with pytest.raises((errors.Unreachable, errors.CircuitOpen)):
                 await site.call("echo")
-        assert len(pids.read_text().split()) <= 5
+        assert len(pids.read_text().split()) <= 8
+
+
+async def test_a_child_that_dies_of_an_unknown_question_is_greeted_in_the_old_way() -> None:
+    async with open_site(STDIO, [Tool("echo")], dies_when_probed=True) as site:
+        assert (await site.upstream.fetch(NOBODY)).era == "legacy"
 
 
 async def test_noise_on_stdout_and_a_flood_on_stderr_do_no_harm() -> None:
