@@ -16,6 +16,7 @@ from toolcrib.catalog.snapshot import Snapshot
 
 Kind = Literal["tools", "resources", "prompts", "resource"]
 _DEBOUNCE_S = 0.05
+_MOST_PENDING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Feed:
         self._closed = False
 
     def put(self, event: Event) -> None:
+        if len(self._pending) >= _MOST_PENDING:
+            self._pending.pop(next(iter(self._pending)))
         self._pending[event] = None
         self._wake.set()
 

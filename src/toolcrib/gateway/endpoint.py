@@ -33,10 +33,11 @@ from toolcrib.gateway.relay import Relay
 from toolcrib.gateway.sessions import Session, Sessions
 from toolcrib.gateway.states import ParkingLot, StateSeal
 from toolcrib.gateway.stream import ReplyStream
-from toolcrib.http import Header, Receive, Request, Response
+from toolcrib.http import Header, Request, Response
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.toolboxes.resolve import resolve
+from toolcrib.upstreams.upstream import Background
 
 log = logging.getLogger("toolcrib.gateway")
 ACCEPTED = Response(202, b"", ())
@@ -87,8 +88,10 @@ async def post(gateway: Gateway, request: Request) -> Response | None:
             return await _serve_batch(gateway, request, toolbox, stream, names)
         message = read_message(request.body)
         version = eras.version_of(request.headers, message)
+        if len(request.headers) != len(request.raw_headers):
+            eras.check_repeated(message, request.raw_headers)
         if modern and not message.is_notification:
-            eras.check_modern(message, request.headers, request.raw_headers)
+            eras.check_modern(message, request.headers)
         session = None if modern else gateway.sessions.find(request.headers.get(b"mcp-session-id"), request.principal)
         return await _serve(gateway, request, message, toolbox, stream, session, version, names)
     except Rejected as error:
@@ -107,7 +110,10 @@ async def get(gateway: Gateway, request: Request) -> Response | None:
         raise MethodNotAllowed("2026-07-28 has no GET stream; use subscriptions/listen.", info={"allowed": ["POST"]})
     if b"text/event-stream" not in request.headers.get(b"accept", b""):
         raise NotAcceptable("A GET here opens an event stream: send Accept: text/event-stream.", param="Accept")
-    eras.version_of_header(request.headers)
+    try:
+        eras.version_of_header(request.headers)
+    except Rejected as error:
+        return Response(*replies.rejected(error, modern=False))
     session = gateway.sessions.find(request.headers.get(b"mcp-session-id"), request.principal)
     toolbox = await gateway.open(request)
     await listening.stand(gateway.changes, request, toolbox, session)
@@ -121,9 +127,11 @@ async def delete(gateway: Gateway, request: Request) -> Response | None:
     session_id = request.headers.get(b"mcp-session-id")
     if session_id is None:
         raise BadRequest("DELETE ends a session: send its mcp-session-id.", param="Mcp-Session-Id")
+    toolbox = await gateway.open(request)
     session = gateway.sessions.find(session_id, request.principal)
     if session is not None:
         gateway.sessions.end(session)
+        await listening.unsubscribe(toolbox, session.subscriptions, Background(request.principal))
     return Response(204, b"", ())
 
 
@@ -147,23 +155,40 @@ async def _serve(
     exchange = ClientExchange(request.principal, message, stream, session, modern=modern)
     call = Call(gateway.relay, request, message, toolbox, exchange, modern, version, names)
     if modern and message.method == "subscriptions/listen":
-        await listening.listen(gateway.changes, call, stream)
-        return None
-    task = cast("asyncio.Task[Any]", asyncio.current_task())
-    watch = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, _watch, request.receive, task, stream)
-    if session is not None:
-        session.running[bytes(message.id)] = task
+        return await _listen(gateway, call, stream)
+    with _Watch(request, stream) as watch:
+        try:
+            answer = await (_answer(call) if session is None else _answer_cancellably(call, session))
+        except asyncio.CancelledError:
+            if watch.is_gone:
+                return None
+            raise  # the server stops
+    return await stream.end() if answer is None else await stream.finish(*answer)
+
+
+async def _listen(gateway: Gateway, call: Call, stream: ReplyStream) -> Response | None:
     try:
-        status, payload = await _answer(call)
+        await listening.listen(gateway.changes, call, stream)
+    except ToolcribError as error:
+        return await stream.finish(*replies.refused(call.message.id, error, call.message.method, modern=True))
+    return None
+
+
+async def _answer_cancellably(call: Call, session: Session) -> tuple[int, bytes] | None:
+    """The answer; None when the client itself cancelled the request and so expects none."""
+    task, key = cast("asyncio.Task[Any]", asyncio.current_task()), bytes(call.message.id)
+    session.running[key] = task
+    try:
+        return await _answer(call)
     except asyncio.CancelledError:
-        if session is None or bytes(message.id) in session.running:
-            raise  # its client has gone, or the server stops
-        return ACCEPTED  # cancelled by its client, which expects no answer
+        if task not in session.cancelled:
+            raise
+        task.uncancel()
+        return None
     finally:
-        watch.cancel()
-        if session is not None:
-            session.running.pop(bytes(message.id), None)
-    return await stream.finish(status, payload)
+        session.cancelled.discard(task)
+        if session.running.get(key) is task:
+            del session.running[key]
 
 
 async def _answer(call: Call) -> tuple[int, bytes]:
@@ -194,11 +219,17 @@ async def _serve_batch(
     if len(items) > _MOST_IN_A_BATCH:
         raise Rejected(INVALID_REQUEST, f"A batch holds at most {_MOST_IN_A_BATCH} messages.", status=400)
     session = gateway.sessions.find(request.headers.get(b"mcp-session-id"), request.principal)
-    answers = await asyncio.gather(
-        *(_serve_item(gateway, request, item, toolbox, stream, session, names) for item in items)
-    )
+    with _Watch(request, stream) as watch:
+        try:
+            answers = await asyncio.gather(
+                *(_serve_item(gateway, request, item, toolbox, stream, session, names) for item in items)
+            )
+        except asyncio.CancelledError:
+            if watch.is_gone:
+                return None
+            raise
     owed = [a for a in answers if a is not None]
-    return await stream.finish(200, b"[" + b",".join(owed) + b"]") if owed else ACCEPTED
+    return await stream.finish(200, b"[" + b",".join(owed) + b"]") if owed else await stream.end()
 
 
 async def _serve_item(
@@ -222,7 +253,8 @@ async def _serve_item(
         return replies.rejected(error, modern=False)[1]
     exchange = ClientExchange(request.principal, message, stream, session, modern=False)
     call = Call(gateway.relay, request, message, toolbox, exchange, modern=False, version=eras.ASSUMED, names=names)
-    return (await _answer(call))[1]
+    answer = await (_answer(call) if session is None else _answer_cancellably(call, session))
+    return None if answer is None else answer[1]
 
 
 def _begin(gateway: Gateway, request: Request, message: Message) -> tuple[str, Session]:
@@ -241,26 +273,44 @@ def _note(message: Message, session: Session | None) -> None:
     if not message.method:
         session.answer(message)
     elif message.method == "notifications/cancelled":
-        task = session.running.pop(bytes(message.params.request_id), None)
-        if task is not None:
-            task.cancel()
+        session.cancel(bytes(message.params.request_id))
 
 
 def _session_header(session: Session) -> tuple[Header, ...]:
     return ((b"mcp-session-id", session.id.encode()),)
 
 
-def _watch(receive: Receive, task: asyncio.Task[Any], stream: ReplyStream) -> None:
-    """A call that takes long is watched: its client going away cancels it. Quick ones never pay for this."""
-    stream.keep_alive()
+class _Watch:
+    """Cancels a call that takes long when its client goes away. Quick ones never pay for this."""
 
-    async def cancel_when_gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
+    __slots__ = ("_receive", "_stream", "_task", "_timer", "_watcher", "is_gone")
+
+    def __init__(self, request: Request, stream: ReplyStream) -> None:
+        self._receive = request.receive
+        self._stream = stream
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._begin)
+        self._watcher: asyncio.Task[None] | None = None
+        self.is_gone = False
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._stream.let_go()
+
+    def _begin(self) -> None:
+        self._stream.keep_alive()
+        self._watcher = asyncio.ensure_future(self._cancel_when_gone())
+
+    async def _cancel_when_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
             pass
-        task.cancel()
-
-    watcher = asyncio.ensure_future(cancel_when_gone())
-    task.add_done_callback(lambda _: watcher.cancel())
+        self.is_gone = True
+        self._task.cancel()
 
 
 def _choice(request: Request, parameter: str, allowed: tuple[str, ...]) -> Any:

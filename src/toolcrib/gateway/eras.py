@@ -46,11 +46,11 @@ _MODERN_STATUS = {
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What a result says of itself."""
+    """What a result says of itself. Left raw: it is an upstream's word, and only its presence matters here."""
 
-    resultType: str | None = None  # noqa: N815 - the wire's spelling
+    resultType: Raw = Raw()  # noqa: N815 - the wire's spelling
     ttlMs: Raw = Raw()  # noqa: N815
-    cacheScope: str | None = None  # noqa: N815
+    cacheScope: Raw = Raw()  # noqa: N815
 
 
 _read_head = msgspec.json.Decoder(_Head).decode
@@ -79,7 +79,7 @@ def is_modern(headers: Mapping[bytes, bytes]) -> bool:
     return headers.get(b"mcp-protocol-version", b"").strip() == _MODERN_BYTES
 
 
-def check_modern(message: Message, headers: Mapping[bytes, bytes], raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
+def check_modern(message: Message, headers: Mapping[bytes, bytes]) -> None:
     """The stateless era's rules for one request: complete `_meta`, and headers that agree with the body."""
     meta, params = message.params.meta, message.params
     if meta.version is UNSET or meta.capabilities is UNSET:
@@ -99,8 +99,16 @@ def check_modern(message: Message, headers: Mapping[bytes, bytes], raw_headers: 
         header = headers.get(b"mcp-name")
         if header is None or decode_header_value(header.strip().decode("latin-1")) != named:
             raise _mismatch(message, "Mcp-Name")
-    if len(headers) != len(list(raw_headers)):
-        _check_repeated(message, raw_headers)
+
+
+def check_repeated(message: Message, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """A header that says how to read the message must say it once: readers differ in which of two they take."""
+    seen: set[bytes] = set()
+    for name, _ in raw_headers:
+        if name in seen and name in _ROUTING_HEADERS:
+            text = f"The header {name.decode()} appears more than once."
+            raise Rejected(HEADER_MISMATCH, text, id=message.id or NO_ID, status=400)
+        seen.add(name)
 
 
 def check_mirrored(message: Message, input_schema: JsonObject, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -125,10 +133,10 @@ def status_of(code: int, *, modern: bool) -> int:
 def complete(result: bytes, *, cacheable: bool = False) -> bytes:
     """An upstream's result as the stateless era wants it: saying that it is complete, and how long it may be kept."""
     head = _read_head(result)
-    added = b"" if head.resultType is not None else b'"resultType":"complete",'
+    added = b"" if bytes(head.resultType) else b'"resultType":"complete",'
     if cacheable and not bytes(head.ttlMs):
         added += b'"ttlMs":0,'
-    if cacheable and head.cacheScope is None:
+    if cacheable and not bytes(head.cacheScope):
         added += b'"cacheScope":"private",'
     return insert(result, added) if added else result
 
@@ -141,11 +149,3 @@ def insert(obj: bytes, fields: bytes) -> bytes:
 
 def _mismatch(message: Message, header: str) -> Rejected:
     return Rejected(HEADER_MISMATCH, f"Header mismatch: {header} does not agree with the body.", id=message.id)
-
-
-def _check_repeated(message: Message, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
-    seen: set[bytes] = set()
-    for name, _ in raw_headers:
-        if name in seen and name in _ROUTING_HEADERS:
-            raise Rejected(HEADER_MISMATCH, f"The header {name.decode()} appears more than once.", id=message.id)
-        seen.add(name)

@@ -22,6 +22,7 @@ _CAPABILITY_OF = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
+_RELAYED = frozenset(_CAPABILITY_OF.values())
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -34,7 +35,7 @@ class ClientExchange:
         meta = message.params.meta
         self.principal = principal
         self.session = session
-        self._stream = stream
+        self._stream: ReplyStream | None = stream
         self._token = meta.progress_token
         self.wants_progress = meta.progress_token is not UNSET and stream.takes_events
         self.capabilities = self._declared(meta.capabilities if modern else None, session, stream)
@@ -42,12 +43,24 @@ class ClientExchange:
         self.is_modern = modern
         self.questions = Questions() if modern and self.capabilities else None
 
+    def leave(self) -> None:
+        """The request is answered, its call goes on: what is said meanwhile has nowhere to go."""
+        self._stream = None
+
+    def move_to(self, later: ClientExchange) -> None:
+        """The client came back: from now on speak to it on the request it came back with."""
+        self._stream, self._token = later._stream, later._token
+
     async def progress(self, params: JsonObject) -> None:
-        if self._token is not UNSET:
+        if self._stream is not None and self._token is not UNSET:
             await self._stream.notify("notifications/progress", {**params, "progressToken": self._token})
 
     async def log(self, params: JsonObject) -> None:
-        if self.log_level is not None and _rank(params.get("level")) >= _rank(self.log_level):
+        if (
+            self._stream is not None
+            and self.log_level is not None
+            and _rank(params.get("level")) >= _rank(self.log_level)
+        ):
             await self._stream.notify("notifications/message", params)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
@@ -60,6 +73,7 @@ class ClientExchange:
         if self.questions is not None:
             return await self.questions.ask(method, params)
         assert self.session is not None  # noqa: S101 - without one nothing was declared
+        assert self._stream is not None  # noqa: S101 - only stateless calls outlive their request
         return await self.session.ask(self._stream, method, params)
 
     @staticmethod
@@ -70,7 +84,7 @@ class ClientExchange:
             declared = session.capabilities
         else:
             return {}
-        return {name: value for name, value in declared.items() if name in ("sampling", "elicitation", "roots")}
+        return {name: value for name, value in declared.items() if name in _RELAYED and isinstance(value, dict)}
 
     @staticmethod
     def _level(sent: Any, session: Session | None) -> str | None:

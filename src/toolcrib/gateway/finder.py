@@ -7,6 +7,7 @@ opened toolbox's; this only reads arguments and words answers.
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Raw
 from toolcrib.catalog.snapshot import Snapshot, sources_meta
 from toolcrib.catalog.tools import Tool
 from toolcrib.domain import JsonObject, NameForm, SourceStatus, Version
-from toolcrib.errors import InvalidArguments, NotFound
+from toolcrib.errors import BadAnswer, InvalidArguments, NotFound
 from toolcrib.gateway import eras
 from toolcrib.gateway.metatools import CALL_TOOL, DEFAULT_LIMIT, LARGEST_LIMIT, TOOL_SEARCH, definitions
 from toolcrib.search import Hit
@@ -173,7 +174,7 @@ def _result(body: JsonObject) -> bytes:
 
 def _limit(given: object) -> int:
     """Whatever was sent becomes a number from 1 to 10; a search is not refused for its limit."""
-    if isinstance(given, str) and given.strip().isdigit():
+    if isinstance(given, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", given):
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int | float):
         return DEFAULT_LIMIT
@@ -231,7 +232,10 @@ def identified(result: bytes, tool: Tool, version: Version) -> bytes:
     }
     if not bytes(head.meta):
         return eras.insert(result, b'"_meta":' + _encode(identity) + b",")
-    whole = _read_object(result)
+    try:
+        whole = _read_object(result)
+    except (msgspec.DecodeError, RecursionError):
+        raise BadAnswer(f"{tool.label!r} sent a result that cannot be read.", source=tool.label) from None
     return _encode({**whole, "_meta": {**(whole.get("_meta") or {}), **identity}})
 
 

@@ -7,11 +7,13 @@ or the server stops; nothing is replayed, because every event only says "look ag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolcrib.errors import ToolcribError
 from toolcrib.gateway import replies
 from toolcrib.gateway.changes import Changes, Event
 from toolcrib.gateway.messages import INVALID_PARAMS, Rejected
@@ -19,10 +21,12 @@ from toolcrib.gateway.sessions import Session
 from toolcrib.gateway.stream import PING, PING_EVERY_S, SSE_HEADERS, ReplyStream, event
 from toolcrib.http import Request
 from toolcrib.toolboxes.opened import OpenToolbox
+from toolcrib.upstreams.upstream import Exchange
 
 if TYPE_CHECKING:
     from toolcrib.gateway.methods import Call
 
+log = logging.getLogger("toolcrib.gateway")
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 _encode = msgspec.json.Encoder().encode
 _FLAGS = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prompts": "promptsListChanged"}
@@ -53,16 +57,26 @@ async def listen(changes: Changes, call: Call, stream: ReplyStream) -> None:
     def wanted(e: Event) -> bool:
         return e.uri in uris if e.uri is not None else honoured.get(_FLAGS[e.kind]) is True
 
-    for uri in uris:
-        await call.toolbox.subscribe(uri, call.exchange)
+    subscribed: set[str] = set()
     try:
+        for uri in uris:
+            await call.toolbox.subscribe(uri, call.exchange)
+            subscribed.add(uri)
         await stream.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
         await _pump(changes, call.request, call.toolbox, wanted, lambda e: _frame(e, meta))
         final = replies.result(call.message.id, _encode({"resultType": "complete", "_meta": meta}))
         await call.request.send({"type": "http.response.body", "body": event(final), "more_body": False})
     finally:
-        for uri in uris:
-            await call.toolbox.unsubscribe(uri, call.exchange)
+        await unsubscribe(call.toolbox, subscribed, call.exchange)
+
+
+async def unsubscribe(toolbox: OpenToolbox, uris: Iterable[str], exchange: Exchange) -> None:
+    """End what a listener had subscribed to. It is leaving: an upstream that is down is no reason to fail."""
+    for uri in list(uris):
+        try:
+            await toolbox.unsubscribe(uri, exchange)
+        except ToolcribError as error:
+            log.info("the subscription to %r was not ended: %s", uri[:200], error.message)
 
 
 async def _pump(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from msgspec import UNSET
@@ -17,6 +18,7 @@ from toolcrib.gateway import eras, finder
 from toolcrib.gateway.exchange import ClientExchange, is_level
 from toolcrib.gateway.messages import INVALID_PARAMS, Message, Params, Rejected
 from toolcrib.gateway.relay import Relay
+from toolcrib.gateway.states import bind
 from toolcrib.http import Request
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.upstreams.upstream import Outcome
@@ -52,10 +54,11 @@ class Call:
     def params(self) -> Params:
         return self.message.params
 
-    def binding(self, name: str) -> tuple[str, ...]:
+    def bound(self, name: str, arguments: bytes = b"") -> bytes:
         """What a request state of this call must never be moved away from."""
         box = self.toolbox
-        return (self.request.principal.id, box.project, box.name, self.message.method, name)
+        names = (self.request.principal.id, box.version.id, self.message.method, name)
+        return bind(*names, arguments=arguments)
 
 
 Method = Callable[[Call], Awaitable[bytes]]
@@ -117,7 +120,8 @@ async def tools_call(call: Call) -> bytes:
     async def invoke(extra: JsonObject) -> Outcome:
         return await call.toolbox.call(tool, arguments, call.exchange, extra)
 
-    return _completed(call, await call.relay.run(call.params, call.exchange, call.binding(name), invoke))
+    bound = partial(call.bound, name, arguments)
+    return _completed(call, await call.relay.run(call.params, call.exchange, bound, invoke))
 
 
 async def _meta_tool(call: Call, name: str, arguments: bytes) -> bytes:
@@ -132,7 +136,8 @@ async def _meta_tool(call: Call, name: str, arguments: bytes) -> bytes:
     async def invoke(extra: JsonObject) -> Outcome:
         return await call.toolbox.call(tool, inner.arguments, call.exchange, extra)
 
-    result = await call.relay.run(call.params, call.exchange, call.binding(inner.name), invoke)
+    bound = partial(call.bound, inner.name, inner.arguments)
+    result = await call.relay.run(call.params, call.exchange, bound, invoke)
     return _completed(call, finder.identified(result, tool, call.toolbox.version))
 
 
@@ -152,16 +157,17 @@ async def resources_read(call: Call) -> bytes:
     async def invoke(extra: JsonObject) -> Outcome:
         return await call.toolbox.read(uri, call.exchange, extra)
 
-    result = await call.relay.run(call.params, call.exchange, call.binding(uri), invoke)
+    result = await call.relay.run(call.params, call.exchange, partial(call.bound, uri), invoke)
     return _completed(call, result, cacheable=True)
 
 
 async def resources_subscribe(call: Call) -> bytes:
     uri = _required(call, "uri")
     session = call.exchange.session
-    if session is None or uri not in session.subscriptions:
+    if session is None:
+        return EMPTY  # nobody to tell later, and nobody who could end it
+    if uri not in session.subscriptions:
         await call.toolbox.subscribe(uri, call.exchange)
-    if session is not None:
         session.subscriptions.add(uri)
     return EMPTY
 
@@ -187,7 +193,8 @@ async def prompts_get(call: Call) -> bytes:
     async def invoke(extra: JsonObject) -> Outcome:
         return await call.toolbox.prompt(name, arguments, call.exchange, extra)
 
-    return _completed(call, await call.relay.run(call.params, call.exchange, call.binding(name), invoke))
+    bound = partial(call.bound, name, arguments)
+    return _completed(call, await call.relay.run(call.params, call.exchange, bound, invoke))
 
 
 async def complete(call: Call) -> bytes:

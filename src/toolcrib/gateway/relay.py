@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
@@ -22,6 +22,8 @@ from toolcrib.gateway.states import Parked, ParkingLot, Questions, StateSeal
 from toolcrib.upstreams.upstream import InputRequired, Outcome
 
 Invoke = Callable[[JsonObject], Awaitable[Outcome]]
+Bound = Callable[[], bytes]
+"""What a state of this request is bound to; worked out only where there is a state."""
 _MOST_ROUNDS = 10
 _encode = msgspec.json.Encoder().encode
 
@@ -33,21 +35,21 @@ class Relay:
         self._seal = seal
         self._lot = lot
 
-    async def run(self, params: Params, exchange: ClientExchange, binding: tuple[str, ...], invoke: Invoke) -> bytes:
+    async def run(self, params: Params, exchange: ClientExchange, bound: Bound, invoke: Invoke) -> bytes:
         """The raw result. `invoke` takes what a second try adds to the params."""
         if not exchange.is_modern:
             return await self._run_with_session(exchange, invoke)
         extra: JsonObject = {}
         if params.request_state is not UNSET:
-            state = self._seal.open(params.request_state, *binding)
+            state = self._seal.open(params.request_state, bound())
             if state.parked is not None:
-                return await self._resume(self._lot.take(state.parked), params, binding)
+                return await self._resume(self._lot.take(state.parked), params, exchange, bound)
             extra["requestState"] = state.upstream
         if params.input_responses is not UNSET:
             extra["inputResponses"] = params.input_responses
         if exchange.questions is None:
-            return self._passed_on(await invoke(extra), binding)
-        return await self._settle(asyncio.ensure_future(invoke(extra)), exchange.questions, binding)
+            return self._passed_on(await invoke(extra), bound)
+        return await self._settle(asyncio.ensure_future(invoke(extra)), exchange, exchange.questions, bound)
 
     async def _run_with_session(self, exchange: ClientExchange, invoke: Invoke) -> bytes:
         extra: JsonObject = {}
@@ -60,14 +62,18 @@ class Relay:
                 extra["requestState"] = outcome.state
         raise BadAnswer(f"The upstream asked for input {_MOST_ROUNDS} times without coming to an end.")
 
-    async def _resume(self, parked: Parked, params: Params, binding: tuple[str, ...]) -> bytes:
+    async def _resume(self, parked: Parked, params: Params, exchange: ClientExchange, bound: Bound) -> bytes:
+        questions = cast("Questions", parked.exchange.questions)
         if params.input_responses is UNSET:
             parked.task.cancel()
             raise InvalidPayload("requestState came back without inputResponses.", param="inputResponses")
-        parked.questions.answer(params.input_responses)
-        return await self._settle(parked.task, parked.questions, binding)
+        parked.exchange.move_to(exchange)
+        questions.answer(params.input_responses)
+        return await self._settle(parked.task, parked.exchange, questions, bound)
 
-    async def _settle(self, task: asyncio.Future[Any], questions: Questions, binding: tuple[str, ...]) -> bytes:
+    async def _settle(
+        self, task: asyncio.Future[Any], exchange: ClientExchange, questions: Questions, bound: Bound
+    ) -> bytes:
         """Wait until the call is done or has a question; a call with a question is parked."""
         asked = asyncio.ensure_future(questions.asked.wait())
         try:
@@ -78,15 +84,16 @@ class Relay:
         finally:
             asked.cancel()
         if task.done():
-            return self._passed_on(task.result(), binding)
-        number = self._lot.park(Parked(task, questions))  # pyright: ignore[reportArgumentType] - made by ensure_future
-        state = self._seal.seal(*binding, parked=number)
+            return self._passed_on(task.result(), bound)
+        exchange.leave()
+        number = self._lot.park(Parked(task, exchange))  # pyright: ignore[reportArgumentType] - made by ensure_future
+        state = self._seal.seal(bound(), parked=number)
         return _input_required(questions.open_questions(), state)
 
-    def _passed_on(self, outcome: Outcome, binding: tuple[str, ...]) -> bytes:
+    def _passed_on(self, outcome: Outcome, bound: Bound) -> bytes:
         if not isinstance(outcome, InputRequired):
             return outcome.result
-        state = None if outcome.state is None else self._seal.seal(*binding, upstream=outcome.state)
+        state = None if outcome.state is None else self._seal.seal(bound(), upstream=outcome.state)
         return _input_required(outcome.requests, state)
 
 

@@ -35,6 +35,7 @@ class Session:
         self.log_level: str | None = None
         self.subscriptions: set[str] = set()
         self.running: dict[bytes, asyncio.Task[Any]] = {}
+        self.cancelled: set[asyncio.Task[Any]] = set()
         self._questions: dict[str, asyncio.Future[JsonObject]] = {}
         self._numbers = itertools.count(1)
 
@@ -61,8 +62,18 @@ class Session:
             return
         if bytes(message.error):
             waiting.set_exception(RelayRefused("The client declined to answer.", info=_error(message)))
-        else:
+            return
+        try:
             waiting.set_result(msgspec.json.decode(message.result, type=dict[str, Any]))
+        except (msgspec.DecodeError, RecursionError):
+            waiting.set_exception(RelayRefused("The client's answer is not a JSON object."))
+
+    def cancel(self, request_id: bytes) -> None:
+        """The client no longer wants an answer to a request of its own."""
+        task = self.running.pop(request_id, None)
+        if task is not None:
+            self.cancelled.add(task)
+            task.cancel()
 
 
 class Sessions:
@@ -96,8 +107,8 @@ class Sessions:
         self._ended[session.id] = None
         if len(self._ended) > _MOST_SESSIONS:
             self._ended.popitem(last=False)
-        for task in session.running.values():
-            task.cancel()
+        for request_id in list(session.running):
+            session.cancel(request_id)
 
 
 def _error(message: Message) -> JsonObject:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import itertools
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -24,8 +25,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from toolcrib.domain import JsonObject
 from toolcrib.errors import InvalidPayload, Overloaded
 
+if TYPE_CHECKING:
+    from toolcrib.gateway.exchange import ClientExchange
+
 LIFETIME_S = 600.0
 _MOST_PARKED = 1_000
+_MOST_SPENT = 100_000
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,34 +42,46 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StateSeal:
-    """Seals and opens request states. `binding` is everything a state must not be moved away from."""
+    """Seals and opens request states. `bound` is everything a state must not be moved away from (see `bind`)."""
 
     def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
         self._aead = AESGCM(hashlib.sha256(b"toolcrib request state" + key).digest())
         self._clock = clock
+        self._spent: dict[bytes, float] = {}
 
-    def seal(self, *binding: str, upstream: str | None = None, parked: int | None = None) -> str:
+    def seal(self, bound: bytes, *, upstream: str | None = None, parked: int | None = None) -> str:
         state = State(self._clock() + LIFETIME_S, upstream, parked)
         nonce = os.urandom(12)
-        box = nonce + self._aead.encrypt(nonce, msgspec.json.encode(state), _bound(binding))
+        box = nonce + self._aead.encrypt(nonce, msgspec.json.encode(state), bound)
         return base64.urlsafe_b64encode(box).decode()
 
-    def open(self, text: str, *binding: str) -> State:
+    def open(self, text: str, bound: bytes) -> State:
+        """What the state holds. Each opens once (in this process): a second try is a replay."""
         try:
             box = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
-            state = msgspec.json.decode(self._aead.decrypt(box[:12], box[12:], _bound(binding)), type=State)
+            state = msgspec.json.decode(self._aead.decrypt(box[:12], box[12:], bound), type=State)
         except (binascii.Error, InvalidTag, UnicodeEncodeError, ValueError, msgspec.DecodeError):
             raise InvalidPayload(
                 "requestState is not one that was issued for this request.", param="requestState"
             ) from None
-        if state.expires < self._clock():
+        if state.expires < self._clock() or box[:12] in self._spent:
             raise expired()
+        self._spend(box[:12], state.expires)
         return state
+
+    def _spend(self, nonce: bytes, expires: float) -> None:
+        self._spent[nonce] = expires
+        oldest = next(iter(self._spent))
+        while len(self._spent) > _MOST_SPENT or self._spent[oldest] < self._clock():
+            del self._spent[oldest]
+            oldest = next(iter(self._spent))
 
 
 def expired() -> InvalidPayload:
     return InvalidPayload(
-        "requestState has expired.", param="requestState", hint="send the request again without requestState"
+        "requestState has expired or was used before.",
+        param="requestState",
+        hint="send the request again without requestState",
     )
 
 
@@ -73,7 +90,7 @@ class Parked:
     """A call that waits inside an upstream for answers only the client can give."""
 
     task: asyncio.Task[Any]
-    questions: Questions
+    exchange: ClientExchange
 
 
 class Questions:
@@ -112,32 +129,37 @@ class ParkingLot:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._parked: dict[int, Parked] = {}
+        self._parked: dict[int, tuple[Parked, asyncio.TimerHandle]] = {}
 
     def park(self, call: Parked) -> int:
         if len(self._parked) >= _MOST_PARKED:
             call.task.cancel()
             raise Overloaded("Too many calls are waiting for input from their clients.", retry_after_s=30)
         number = next(self._numbers)
-        self._parked[number] = call
-        asyncio.get_running_loop().call_later(LIFETIME_S, self._give_up, number)
+        timer = asyncio.get_running_loop().call_later(LIFETIME_S, self._give_up, number)
+        self._parked[number] = (call, timer)
         return number
 
     def take(self, number: int) -> Parked:
         """Each state opens its call once; replaying it finds nothing."""
-        call = self._parked.pop(number, None)
-        if call is None:
+        found = self._parked.pop(number, None)
+        if found is None:
             raise expired()
-        return call
+        found[1].cancel()
+        return found[0]
 
     def close(self) -> None:
         for number in list(self._parked):
             self._give_up(number)
 
     def _give_up(self, number: int) -> None:
-        if call := self._parked.pop(number, None):
-            call.task.cancel()
+        if found := self._parked.pop(number, None):
+            found[1].cancel()
+            found[0].task.cancel()
 
 
-def _bound(binding: tuple[str, ...]) -> bytes:
-    return "\0".join(binding).encode()
+def bind(*names: str, arguments: bytes = b"") -> bytes:
+    """The one request a state belongs to, as text: who asks, for what, with which arguments (in any order)."""
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):  # what is not JSON is refused as such later
+        arguments = msgspec.json.encode(msgspec.json.decode(arguments or b"{}"), order="sorted")
+    return msgspec.json.encode([*names, hashlib.sha256(arguments).hexdigest()])

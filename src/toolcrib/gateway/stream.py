@@ -54,10 +54,21 @@ class ReplyStream:
         await self._start()
         await self._send({"type": "http.response.body", "body": event(payload), "more_body": True})
 
-    async def finish(self, status: int, payload: bytes) -> Response | None:
-        """The final message. None means that it went out as the last event."""
+    def let_go(self) -> None:
+        """No more pings: the answer is there, or nobody waits for it any more."""
         if self._ping is not None:
             self._ping.cancel()
+            self._ping = None
+
+    async def end(self) -> Response | None:
+        """The end of a request that is owed no message: 202, or the end of the stream that had begun."""
+        if not self.has_started:
+            return Response(202, b"", self.headers)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        return None
+
+    async def finish(self, status: int, payload: bytes) -> Response | None:
+        """The final message. None means that it went out as the last event."""
         if not self.has_started and self.takes_json:
             return Response(status, payload, (JSON, *self.headers))
         await self._start()

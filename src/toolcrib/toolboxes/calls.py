@@ -59,8 +59,13 @@ class CallLog:
 
     async def flush(self) -> None:
         if self._buffer:
-            batch, self._buffer = [_record(call) for call in self._buffer], []
-            await self._db.write(lambda tx: records.add_calls(tx, batch))
+            calls, self._buffer = self._buffer, []
+            batch = [_record(call) for call in calls]
+            try:
+                await self._db.write(lambda tx: records.add_calls(tx, batch))
+            except OperatorError:
+                self._buffer = (calls + self._buffer)[:_MOST_BUFFERED]  # the database may come back
+                raise
 
     async def _flush_for_ever(self) -> None:
         while True:

@@ -41,7 +41,7 @@ SEARCH_FIRST = (
 
 
 class _Verdict(msgspec.Struct, frozen=True):
-    isError: bool = False  # noqa: N815 - the wire's spelling
+    isError: msgspec.Raw = msgspec.Raw()  # noqa: N815 - the wire's spelling; an upstream may send anything
 
 
 _read_verdict = msgspec.json.Decoder(_Verdict).decode
@@ -233,6 +233,9 @@ class OpenToolbox:
         except ToolcribError as error:
             outcome = error.code
             raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
         finally:
             self._counter.calls.add(self.version, self.principal, tool.name, outcome, started, given)
 
@@ -323,7 +326,7 @@ def _with_reason(encoded: bytes, calls: int) -> bytes:
 def _outcome_of(answer: Outcome) -> str:
     if not isinstance(answer, Complete):
         return "input_required"
-    return "tool_error" if _read_verdict(answer.result).isError else "ok"
+    return "tool_error" if bytes(_read_verdict(answer.result).isError) == b"true" else "ok"
 
 
 def _does_not_fit(tool: Tool, violation: Violation) -> InvalidArguments:

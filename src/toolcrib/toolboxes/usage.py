@@ -94,11 +94,19 @@ class Usage:
             self._fold(owner, await self._person(owner))
         dirty = [(owner, person) for owner, person in self._people.items() if person.changed]
         for owner, person in dirty:
-            rows = {tool: _row(person.habits.get(tool)) for tool in person.changed}
-            person.changed = set()
-            await self._db.write(lambda tx, o=owner, r=rows: records.save_habits(tx, o, r))
+            if self._people.get(owner) is person:  # else erased while the others were written
+                await self._save(owner, person)
         while len(self._people) > _MOST_OWNERS:
             self._people.popitem(last=False)
+
+    async def _save(self, owner: Owner, person: _Person) -> None:
+        changed, person.changed = person.changed, set()
+        rows = {tool: _row(person.habits.get(tool)) for tool in changed}
+        try:
+            await self._db.write(lambda tx: records.save_habits(tx, owner, rows))
+        except OperatorError:
+            person.changed |= changed  # the database may come back
+            raise
 
     async def _person(self, owner: Owner) -> _Person:
         person = self._people.get(owner)
