@@ -138,8 +138,9 @@ def _uri_problem(uri: str) -> str | None:
 def _drift(contributions: Sequence[Contribution]) -> Iterator[Drifted]:
     for each in contributions:
         label = each.entry.label
+        wanted = {tool.upstream_name for tool in each.tools}
         for held in each.record.tools if each.record else ():
-            if held.state or held.noted:
+            if held.name in wanted and (held.state or held.noted):
                 yield Drifted(
                     label=label,
                     tool=held.name,

@@ -178,9 +178,11 @@ def _map_changes(key: str, was: JsonObject, now: JsonObject, at: str) -> Iterato
         path = f"{at}.{text.escaped(name, 60)}"
         if name in was and name in now:
             yield from _either(was[name], now[name], path)
-        elif key not in ("$defs", "definitions"):
+        elif key in ("$defs", "definitions"):
+            # It matters only where it is referred to, and that is a change of its own.
+            yield _wording(path, was.get(name), now.get(name))
+        else:
             yield _value(path, key, was.get(name), now.get(name))
-        # A definition that came or went matters only where it is referred to, and that is a change of its own.
 
 
 def _list_changes(key: str, was: list[Any], now: list[Any], at: str) -> Iterator[Change]:

@@ -26,9 +26,13 @@ _HIDDEN = re.compile(
     f"|(?P<zero_width>{_ZERO_WIDTH})|(?P<surrogate>{_LONE_SURROGATE})"
 )
 
-# Scripts whose spelling needs the joiners: Arabic and Syriac to Thaana, the Indic blocks, Mongolian.
-_JOINING = re.compile(r"[\u0600-\u08ff\u0900-\u0dff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufeff]")
-_SYMBOL_BLOCKS = re.compile(r"[#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff]")
+# Scripts whose spelling needs the joiners: Arabic and Syriac to Thaana, the Indic blocks, Mongolian. No range below
+# may hold a character that is itself hidden.
+_JOINING = re.compile(r"[\u0600-\u061b\u061d-\u08ff\u0900-\u0dff\u1800-\u180a\u1810-\u18af\ufb50-\ufdff\ufe70-\ufefc]")
+_SYMBOL_BLOCKS = re.compile(
+    r"[#*0-9\u00a9\u00ae\u203c\u2049\u2100-\u214f\u2190-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299"
+    r"\U0001f000-\U0001faff]"
+)
 
 CONFUSABLES = str.maketrans(
     {
@@ -134,7 +138,8 @@ def _is_needed(hit: re.Match[str]) -> bool:
     if hit[0] in "\ufe0e\ufe0f":
         return bool(_SYMBOL_BLOCKS.fullmatch(before))
     after = text[at + 1 : at + 2]
-    if hit[0] == "\u200d" and (before == "\ufe0f" or _SYMBOL_BLOCKS.fullmatch(before)):
+    joined = text[at - 2 : at - 1] if before == "\ufe0f" else before
+    if hit[0] == "\u200d" and _SYMBOL_BLOCKS.fullmatch(joined):
         return bool(_SYMBOL_BLOCKS.fullmatch(after)) and not after.isascii()
     return bool(_JOINING.fullmatch(before) and _JOINING.fullmatch(after))
 

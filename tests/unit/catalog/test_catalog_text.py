@@ -29,12 +29,10 @@ def test_a_terminal_sequence_goes_as_a_whole() -> None:
     assert visible("a\x1b[31;1mred\x1b[0m\x1b]8;;http://x\x07b") == "aredb"
 
 
-@given(st.text(alphabet=st.characters() | st.sampled_from(HIDDEN + "\u200d\ufe0f")))
+@given(st.text(alphabet=st.sampled_from("ab1\n\r⚠👩\u0645" + HIDDEN + "\u200c\u200d\ufe0e\ufe0f[]m;\\")))
 def test_stripping_once_is_enough(said: str) -> None:
-    once = visible(said)
-    assert is_visible(once) or visible(once) != said
-    assert len(once) <= len(said)
-    assert is_visible(escaped(said, 10_000).replace("\u200d", "").replace("\ufe0f", ""))
+    assert is_visible(visible(said))
+    assert is_visible(escaped(said, 10_000))
 
 
 @given(st.text(max_size=400))
