@@ -179,6 +179,11 @@ async def test_error_handling(call: Call) -> Result:
     return text("This tool intentionally returns an error for testing", is_error=True)
 
 
+@tool("Answers the protocol version that it is spoken to in")
+async def test_protocol_version(call: Call) -> Result:
+    return text(call.context.protocol_version)
+
+
 def _image() -> types.ImageContent:
     return types.ImageContent(type="image", data=PIXEL_PNG, mime_type="image/png")
 
