@@ -29,6 +29,8 @@ from toolcrib.http import Receive, Scope, Send
 from toolcrib.search import MemoryCache, best_installed
 from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
 from toolcrib.settings import StdioCommand as DemoCommand
+from toolcrib.skills.bundle import Limits as SkillLimits
+from toolcrib.skills.library import Skills
 from toolcrib.storage import migrations, records_secrets
 from toolcrib.storage.database import Database, Transaction
 from toolcrib.storage.records_sources import StoredSources
@@ -50,6 +52,7 @@ from toolcrib.web.protocol import EnvelopeProtocol
 log = logging.getLogger("toolcrib")
 _GRACE_S = 5
 _BACKLOG = 2048
+_FRAMING_BYTES = 2**20  # what a multipart body may hold beside its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,11 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
         access.on_project_deleted.append(shelf.drop_project)
         toolboxes = Toolboxes(db, sealer, shelf)
         connections = Connections(db, sealer)
+        skills = Skills(db, _skill_limits(settings))
+        access.on_project_deleted.append(lambda project, _: skills.drop_project(project))
         changes = Changes()
-        counter = _open_counter(settings, db, sealer, connections, changes, stack)
-        crib = Crib(access, shelf, toolboxes, connections, counter, openapi=msgspec.json.encode(document()))
+        counter = _open_counter(settings, db, sealer, connections, skills, changes, stack)
+        crib = Crib(access, shelf, toolboxes, connections, skills, counter, openapi=msgspec.json.encode(document()))
         gateway = Gateway(crib, changes, state_key=key, names=settings.tool_names)
         stack.callback(gateway.close)
         _connect(crib, changes)
@@ -108,7 +113,13 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
         )
-        edge = Edge(crib, gateway, doorkeeper, max_body_bytes=settings.max_body_bytes)
+        edge = Edge(
+            crib,
+            gateway,
+            doorkeeper,
+            max_body_bytes=settings.max_body_bytes,
+            max_upload_bytes=max(settings.max_body_bytes, settings.max_skill_archive_bytes + _FRAMING_BYTES),
+        )
         yield Opened(crib, gateway, edge, lock)
 
 
@@ -216,6 +227,7 @@ def _open_counter(
     db: Database,
     sealer: Sealer,
     connections: Connections,
+    skills: Skills,
     changes: Changes,
     stack: AsyncExitStack,
 ) -> Counter:
@@ -244,7 +256,7 @@ def _open_counter(
     pool.start_sweeping()
     calls.start()
     stack.callback(asyncio.create_task(catalogs.run()).cancel)
-    return Counter(catalogs, indexes, plumbing, calls, usage)
+    return Counter(catalogs, indexes, plumbing, calls, usage, skills)
 
 
 def _connect(crib: Crib, changes: Changes) -> None:
@@ -257,6 +269,11 @@ def _connect(crib: Crib, changes: Changes) -> None:
     if crib.counter.usage is not None:
         crib.toolboxes.on_deleted.append(crib.counter.usage.forget_toolbox)
     crib.connections.on_changed.append(catalogs.connection_changed)
+    crib.skills.on_changed.append(lambda c: changes.publish_skill(c.project, c.toolboxes, c.uris))
+
+
+def _skill_limits(settings: Settings) -> SkillLimits:
+    return SkillLimits(settings.max_skill_archive_bytes, settings.max_skill_files, settings.max_skill_bytes)
 
 
 async def _open_seal(key: bytes, db: Database) -> Sealer:

@@ -102,6 +102,55 @@ class Promotion:
     to_version: int
 
 
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    path: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillManifest:
+    """What a version of a skill says of itself and holds, without the files' bytes."""
+
+    description: str
+    digest: str
+    archive_digest: str
+    archive_size: int
+    frontmatter: JsonObject
+    allowed_tools: tuple[str, ...]
+    files: tuple[SkillFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillVersion:
+    """One immutable version of a skill."""
+
+    project: str
+    skill: str
+    number: int
+    skill_id: str
+    created_at: int
+    manifest: SkillManifest
+
+    @property
+    def id(self) -> str:
+        return f"{self.skill_id}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A named skill; `description` is its default version's."""
+
+    project: str
+    name: str
+    id: str
+    created_at: int
+    default_version: int
+    latest_version: int
+    description: str
+
+
 class SourceStatus(StrEnum):
     """How the source behind an entry is doing."""
 

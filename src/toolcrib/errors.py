@@ -7,6 +7,7 @@
     │   ├── NotFound                the named thing does not exist (or is not yours to see)
     │   ├── MethodNotAllowed        the path exists, the method does not
     │   ├── Conflict                the thing is in use or was changed by somebody else
+    │   │   └── SkillInUse          a default version of a toolbox refers to the skill
     │   ├── PreconditionFailed      If-Match named an older state
     │   ├── TooLarge                over a size limit
     │   ├── UnsupportedMedia        not the content type this route reads
@@ -91,6 +92,10 @@ class MethodNotAllowed(RequestError):
 
 class Conflict(RequestError):
     code = "conflict"
+
+
+class SkillInUse(Conflict):
+    code = "skill_in_use"
 
 
 class PreconditionFailed(RequestError):

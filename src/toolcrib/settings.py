@@ -95,6 +95,19 @@ class Settings:
     max_result_bytes: int = _setting(
         10 * 2**20, "The largest answer of an upstream that is relayed.", env="TOOLCRIB_MAX_RESULT_BYTES"
     )
+    max_skill_archive_bytes: int = _setting(
+        25 * 2**20,
+        "The largest ZIP, or other upload, that a skill is made from.",
+        env="TOOLCRIB_MAX_SKILL_ARCHIVE_BYTES",
+    )
+    max_skill_files: int = _setting(
+        512, "How many files a skill may have; MCP hosts need not accept more than 512.", env="TOOLCRIB_MAX_SKILL_FILES"
+    )
+    max_skill_bytes: int = _setting(
+        64 * 2**20,
+        "How large a skill's files may be together, unpacked; MCP hosts need not accept more than 16 MiB.",
+        env="TOOLCRIB_MAX_SKILL_BYTES",
+    )
     stdio: Mapping[str, StdioCommand] = field(
         default_factory=dict[str, StdioCommand],
         metadata={
@@ -198,7 +211,15 @@ def _check(settings: Settings) -> Settings:
         )
     if not 0 <= settings.port <= 65535:
         raise BadSettings(f"The port {settings.port} does not exist; ports are 0 to 65535.")
-    for name in ("max_body_bytes", "max_result_bytes", "call_timeout_s", "refresh_s"):
+    for name in (
+        "max_body_bytes",
+        "max_result_bytes",
+        "max_skill_archive_bytes",
+        "max_skill_files",
+        "max_skill_bytes",
+        "call_timeout_s",
+        "refresh_s",
+    ):
         if getattr(settings, name) <= 0:
             raise BadSettings(f"The setting {name} must be above 0.")
     if settings.admin_token is not None and len(settings.admin_token) < SHORTEST_ADMIN_TOKEN:

@@ -138,6 +138,72 @@ class Diff(Answer, frozen=True):
     tools: list[ToolChange] = []
 
 
+# --- skills ----------------------------------------------------------------------------------------------------------
+
+SkillName = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?\Z", description="lowercase, digits, `-`")]
+
+
+class SkillInlineContent(Request, frozen=True):
+    """A skill of one file: the fields of its SKILL.md."""
+
+    description: Annotated[str, Meta(min_length=1, max_length=1024)]
+    instructions: Annotated[str, Meta(max_length=2**20)]
+    license: Annotated[str, Meta(max_length=500)] | None = None
+    compatibility: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+    metadata: dict[Annotated[str, Meta(max_length=256)], Annotated[str, Meta(max_length=4096)]] | None = None
+    allowed_tools: Annotated[list[Annotated[str, Meta(min_length=1, max_length=512)]], Meta(max_length=1000)] | None = (
+        None
+    )
+
+
+class CreateSkillVersion(Request, frozen=True):
+    """Body of create skill. A multipart body with `files` and `default`, or one ZIP, is read too."""
+
+    inline_content: SkillInlineContent
+    default: bool | None = None
+
+
+class SkillFile(Answer, frozen=True):
+    path: str
+    size: int
+    digest: str
+
+
+class Skill(Answer, frozen=True):
+    id: str
+    name: str
+    description: str
+    created_at: int
+    default_version: str
+    latest_version: str
+
+
+class SkillVersion(Answer, frozen=True):
+    """`digest` and `files` are ours; content is downloaded, never echoed."""
+
+    id: str
+    skill_id: str
+    name: str
+    version: str
+    description: str
+    created_at: int
+    digest: str
+    files: list[SkillFile]
+
+
+class DeletedSkill(Answer, frozen=True):
+    id: str
+    name: str
+    deleted: bool = True
+
+
+class DeletedSkillVersion(Answer, frozen=True):
+    id: str
+    name: str
+    version: str
+    deleted: bool = True
+
+
 # --- projects and keys (ours) ----------------------------------------------------------------------------------------
 
 

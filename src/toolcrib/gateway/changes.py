@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -106,6 +106,11 @@ class Changes:
         for feed_project, toolbox in list(self._feeds):
             if feed_project == project:
                 self.publish(project, toolbox, Event("resource", uri))
+
+    def publish_skill(self, project: str, toolboxes: Iterable[str], uris: Sequence[str]) -> None:
+        """A skill changed: the list of resources, and what its URIs read, in the toolboxes that refer to it."""
+        for toolbox in toolboxes:
+            self.publish(project, toolbox, Event("resources"), *(Event("resource", uri) for uri in uris))
 
     def close(self) -> None:
         self._closed = True

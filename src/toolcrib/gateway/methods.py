@@ -14,12 +14,14 @@ from msgspec import UNSET
 
 from toolcrib import __version__
 from toolcrib.domain import JsonObject, NameForm
+from toolcrib.errors import NotFound
 from toolcrib.gateway import eras, finder
 from toolcrib.gateway.exchange import ClientExchange, is_level
 from toolcrib.gateway.messages import INVALID_PARAMS, Message, Params, Rejected
 from toolcrib.gateway.relay import Relay
 from toolcrib.gateway.states import bind
 from toolcrib.http import Request
+from toolcrib.skills.served import SCHEME
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.upstreams.upstream import Outcome
 
@@ -31,6 +33,7 @@ CAPABILITIES: JsonObject = {
     "prompts": {"listChanged": True},
     "completions": {},
     "logging": {},
+    "extensions": {"io.modelcontextprotocol/skills": {}},
 }
 _encode = msgspec.json.Encoder().encode
 EMPTY = b"{}"
@@ -153,12 +156,28 @@ async def templates_list(call: Call) -> bytes:
 
 async def resources_read(call: Call) -> bytes:
     uri = _required(call, "uri")
+    if uri.startswith(SCHEME):
+        return _own(call, b"contents", await call.toolbox.read_skill(uri))
 
     async def invoke(extra: JsonObject) -> Outcome:
         return await call.toolbox.read(uri, call.exchange, extra)
 
     result = await call.relay.run(call.params, call.exchange, partial(call.bound, uri), invoke)
     return _completed(call, result, cacheable=True)
+
+
+async def skills_list(call: Call) -> bytes:
+    _no_cursor(call)
+    skills = await call.toolbox.skills()
+    return _own(call, b"skills", b"[" + b",".join(skills.entries.values()) + b"]")
+
+
+async def skills_get(call: Call) -> bytes:
+    uri = _required(call, "uri")
+    entry = (await call.toolbox.skills()).entries.get(uri)
+    if entry is None:
+        raise NotFound(f"No skill of this toolbox is at {uri[:200]!a}.", info={"uri": uri})
+    return _own(call, b"skill", entry)
 
 
 async def resources_subscribe(call: Call) -> bytes:
@@ -217,6 +236,8 @@ SESSION_ERA: Mapping[str, Method] = {
     "resources/read": resources_read,
     "resources/subscribe": resources_subscribe,
     "resources/unsubscribe": resources_unsubscribe,
+    "skills/list": skills_list,
+    "skills/get": skills_get,
     "prompts/list": prompts_list,
     "prompts/get": prompts_get,
     "completion/complete": complete,
@@ -232,6 +253,12 @@ def _list(call: Call, kind: bytes, items: bytes) -> bytes:
     """A list result; `items` is what stands between the brackets. States of the sources come along."""
     head = b'{"resultType":"complete","%b":[%b]' if call.modern else b'{"%b":[%b]'
     return head % (kind, items) + (_KEPT if call.modern else b"") + b',"_meta":' + call.toolbox.sources_meta + b"}"
+
+
+def _own(call: Call, field: bytes, value: bytes) -> bytes:
+    """A result that no upstream had a part in, of one field; `value` is its JSON text."""
+    head = b'{"resultType":"complete","%b":' if call.modern else b'{"%b":'
+    return head % field + value + (_KEPT if call.modern else b"") + b"}"
 
 
 def _completed(call: Call, result: bytes, *, cacheable: bool = False) -> bytes:

@@ -98,13 +98,13 @@ def get_version(tx: Transaction, project: str, name: str, number: int) -> Versio
 
 
 def list_toolboxes(tx: Transaction, project: str, part: Slice) -> list[tuple[Toolbox, Version]]:
-    boxes = [Toolbox(*row) for row in _window(tx, f"{_TOOLBOX} WHERE t.project = ?", "t.id", part, project)]
+    boxes = [Toolbox(*row) for row in window(tx, f"{_TOOLBOX} WHERE t.project = ?", "t.id", part, project)]
     return [(box, get_version(tx, project, box.name, box.latest_version)) for box in boxes]
 
 
 def list_versions(tx: Transaction, project: str, name: str, part: Slice) -> list[Version]:
     get_toolbox(tx, project, name)
-    rows = _window(tx, f"{_VERSION} WHERE v.project = ? AND v.toolbox = ?", "v.number", part, project, name)
+    rows = window(tx, f"{_VERSION} WHERE v.project = ? AND v.toolbox = ?", "v.number", part, project, name)
     return [_version(row) for row in rows]
 
 
@@ -156,7 +156,7 @@ def delete_toolbox(tx: Transaction, project: str, name: str) -> None:
 def list_promotions(tx: Transaction, project: str, name: str, part: Slice) -> list[Promotion]:
     get_toolbox(tx, project, name)
     sql = "SELECT sequence, at, by, from_version, to_version FROM promotions WHERE project = ? AND toolbox = ?"
-    return [Promotion(*row) for row in _window(tx, sql, "sequence", part, project, name)]
+    return [Promotion(*row) for row in window(tx, sql, "sequence", part, project, name)]
 
 
 def no_toolbox(name: str) -> NotFound:
@@ -220,7 +220,7 @@ def _record_promotion(
     )
 
 
-def _window(tx: Transaction, select: str, column: str, part: Slice, *params: object) -> list[Row]:
+def window(tx: Transaction, select: str, column: str, part: Slice, *params: object) -> list[Row]:
     """The rows of one page. `before` alone means the rows nearest to it: read backwards, then turn round."""
     backwards = part.before is not None and part.after is None
     further, nearer = ("<", ">") if part.descending else (">", "<")

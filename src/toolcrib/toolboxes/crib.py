@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from toolcrib.access import Access
 from toolcrib.connections.registry import Connections
+from toolcrib.skills.library import Skills
 from toolcrib.toolboxes.opened import Counter
 from toolcrib.toolboxes.resolve import Shelf
 from toolcrib.toolboxes.versions import Toolboxes
@@ -20,5 +21,6 @@ class Crib:
     shelf: Shelf
     toolboxes: Toolboxes
     connections: Connections
+    skills: Skills
     counter: Counter
     openapi: bytes = b"{}"

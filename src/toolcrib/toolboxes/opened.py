@@ -22,6 +22,8 @@ from toolcrib.catalog.tools import Tool
 from toolcrib.domain import JsonObject, NameForm, Principal, Version
 from toolcrib.errors import InvalidArguments, InvalidPayload, SourceError, ToolcribError
 from toolcrib.search import Hit
+from toolcrib.skills.library import Skills
+from toolcrib.skills.served import SCHEME, Served
 from toolcrib.storage.records_connections import Connection
 from toolcrib.storage.records_habits import Owner
 from toolcrib.toolboxes.autopin import Pins
@@ -52,9 +54,16 @@ class Counter:
     """What opening a toolbox needs, and what all opened ones share."""
 
     def __init__(
-        self, catalogs: Catalogs, indexes: Indexes, plumbing: Plumbing, calls: CallLog, usage: Usage | None
+        self,
+        catalogs: Catalogs,
+        indexes: Indexes,
+        plumbing: Plumbing,
+        calls: CallLog,
+        usage: Usage | None,
+        skills: Skills,
     ) -> None:
         self.catalogs = catalogs
+        self.skills = skills
         self.indexes = indexes
         self.usage = usage
         self.plumbing = plumbing
@@ -165,7 +174,7 @@ class OpenToolbox:
         """The tools that fit a request, best first, among those this principal may use."""
         snapshot = await self.snapshot()
         snapshot.require_known()
-        index = await self._counter.indexes.of(snapshot)
+        index = await self._counter.indexes.of(snapshot, await self.keywords())
         found = [(snapshot.find(hit.name), hit) for hit in index.search(query, limit)]
         return [(tool, hit) for tool, hit in found if tool is not None and self.may_use(tool)]
 
@@ -176,7 +185,8 @@ class OpenToolbox:
         return self._encoded(key, lambda: make(snapshot, self.version))
 
     async def near_names(self, name: str, limit: int = 5) -> list[str]:
-        return (await self._counter.indexes.of(await self.snapshot())).near_names(name, limit)
+        index = await self._counter.indexes.of(await self.snapshot(), await self.keywords())
+        return index.near_names(name, limit)
 
     @property
     def _owner(self) -> Owner:
@@ -194,10 +204,12 @@ class OpenToolbox:
         return b",".join(pinned + auto)
 
     async def resources(self) -> bytes:
-        snapshot = await self.snapshot()
+        """What upstreams list, and the skills."""
+        snapshot, skills = await self.snapshot(), await self.skills()
+        own = [skills.resources] if skills.resources else []
         return self._encoded(
-            ("resources", snapshot.resources_digest),
-            lambda: b",".join(r.encoded for r in snapshot.resources.values()),
+            ("resources", snapshot.resources_digest, skills.digest),
+            lambda: b",".join([*own, *(r.encoded for r in snapshot.resources.values())]),
         )
 
     async def resource_templates(self) -> bytes:
@@ -239,6 +251,21 @@ class OpenToolbox:
         finally:
             self._counter.calls.add(self.version, self.principal, tool.name, outcome, started, given)
 
+    async def skills(self) -> Served:
+        """The skills of this version as they are now, in memory; they depend on no upstream."""
+        return await self._counter.skills.served(self.version)
+
+    async def read_skill(self, uri: str) -> bytes:
+        """The contents behind a `skill://` URI, as the JSON text of an array."""
+        return await self._counter.skills.read(self.version, uri)
+
+    async def keywords(self) -> dict[str, str]:
+        """What skills say of the tools they name, by dotted name: more text to find those tools by."""
+        skills = await self.skills()
+        if not skills.keywords:
+            return {}
+        return words_of_skills(await self.snapshot(), skills)
+
     async def read(self, uri: str, exchange: Exchange, extra: JsonObject) -> Outcome:
         resource = (await self.snapshot()).resource(uri)
         params = {"uri": uri, **extra}
@@ -264,9 +291,14 @@ class OpenToolbox:
         return outcome
 
     async def subscribe(self, uri: str, exchange: Exchange) -> None:
+        if uri.startswith(SCHEME):
+            await self.read_skill(uri)  # a refusal when there is no such thing; we publish its changes ourselves
+            return
         await self._upstream((await self.snapshot()).resource(uri).label).subscribe(uri, exchange)
 
     async def unsubscribe(self, uri: str, exchange: Exchange) -> None:
+        if uri.startswith(SCHEME):
+            return
         await self._upstream((await self.snapshot()).resource(uri).label).unsubscribe(uri, exchange)
 
     async def _completes(self, ref: JsonObject) -> tuple[str, JsonObject]:
@@ -303,6 +335,16 @@ class OpenToolbox:
                 lists.pop(next(iter(lists)))
             found = lists[key] = make()
         return found
+
+
+def words_of_skills(snapshot: Snapshot, skills: Served) -> dict[str, str]:
+    """Keywords by dotted name; a skill may spell a tool in any accepted form, also as agent tools do (`mcp__…`)."""
+    found: dict[str, list[str]] = {}
+    for spelt, text in skills.keywords.items():
+        tool = snapshot.find(spelt) or snapshot.find(spelt.removeprefix("mcp__"))
+        if tool is not None:
+            found.setdefault(tool.name.dotted, []).append(text)
+    return {name: " ".join(texts) for name, texts in found.items()}
 
 
 def has_search(version: Version) -> bool:

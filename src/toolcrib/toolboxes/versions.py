@@ -17,7 +17,8 @@ from toolcrib import wire
 from toolcrib.connections.sealing import Sealer
 from toolcrib.domain import Content, JsonObject, Principal, Promotion, Toolbox, Version
 from toolcrib.errors import InvalidPayload
-from toolcrib.storage import records_secrets
+from toolcrib.skills.library import references_of
+from toolcrib.storage import records_secrets, records_skills
 from toolcrib.storage import records_toolboxes as records
 from toolcrib.storage.database import Database, Transaction
 from toolcrib.storage.records_toolboxes import NewVersion, Slice
@@ -117,6 +118,8 @@ class Toolboxes:
             self._sealer, project, name, lambda sealed_id: records_secrets.find(tx, project, owner_of(name), sealed_id)
         )
         content = _content(body, sealing.seal(body.tools))
+        skills = references_of(content.skills)
+        records_skills.require(tx, project, skills)
         now = self._now()
         new = NewVersion(
             project=project,
@@ -129,6 +132,7 @@ class Toolboxes:
             secrets=tuple(sealing.new),
         )
         _, version = records.create_version(tx, new)
+        records_skills.refer(tx, project, name, version.number, skills)
         return load_current(tx, project, name), version
 
     def _tell_deleted(self, project: str, name: str, number: int | None) -> None:

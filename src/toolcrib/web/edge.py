@@ -37,12 +37,14 @@ class Edge:
         doorkeeper: Doorkeeper,
         *,
         max_body_bytes: int,
+        max_upload_bytes: int | None = None,
         routes: Sequence[Route] = ROUTES,
     ) -> None:
         self._crib = crib
         self._gateway = gateway
         self._doorkeeper = doorkeeper
         self._max_body_bytes = max_body_bytes
+        self._max_upload_bytes = max_upload_bytes or max_body_bytes
         self._router = Router(routes)
         self._ids = itertools.count(1)
         self._id_prefix = secrets.token_hex(4)
@@ -78,7 +80,8 @@ class Edge:
             if "project" in params:
                 self._crib.access.enter(principal, params["project"])
             require(principal, route.role)
-        body = await self._body(headers, receive)
+        limit = self._max_upload_bytes if route.takes_files else self._max_body_bytes
+        body = await _body(headers, receive, limit)
         request = Request(
             scope["method"],
             scope["path"],
@@ -94,28 +97,6 @@ class Edge:
         )
         return await route.handler(self._gateway if route.is_mcp else self._crib, request)
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        declared = headers.get(b"content-length", b"0")
-        if len(declared) > _MOST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > self._max_body_bytes):
-            raise self._too_large()
-        parts: list[bytes] = []
-        size = 0
-        while (message := await receive())["type"] == "http.request":
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._max_body_bytes:
-                raise self._too_large()
-            if not message.get("more_body"):
-                return b"".join(parts)
-        raise ClientGone
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"The body is over the limit of {self._max_body_bytes} bytes.",
-            param="body",
-            hint="the operator can raise max_body_bytes",
-        )
-
     def _request_id(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
             if name in (b"x-ms-client-request-id", b"x-request-id") and len(value) <= 128:
@@ -123,6 +104,28 @@ class Edge:
                 if text.isascii() and text.isprintable():
                     return text
         return f"{self._id_prefix}-{next(self._ids)}"
+
+
+async def _body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    declared = headers.get(b"content-length", b"0")
+    if len(declared) > _MOST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
+        raise _too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    while (message := await receive())["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise _too_large(limit)
+        if not message.get("more_body"):
+            return b"".join(parts)
+    raise ClientGone
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        f"The body is over the limit of {limit} bytes.", param="body", hint="the operator can raise max_body_bytes"
+    )
 
 
 def _path(scope: Scope) -> str:

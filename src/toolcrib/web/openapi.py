@@ -34,6 +34,9 @@ _PATTERNS = {
     "from": "^[1-9][0-9]{0,8}$",
     "to": "^[1-9][0-9]{0,8}$",
     "key": "^[0-9a-f]{12}$",
+    "skill": "^[a-z0-9]+(-[a-z0-9]+)*$",
+    "force": "^(true|false)$",
+    "default": "^(true|false)$",
     "If-Match": '^("[0-9]{1,9}"|[*])$',
 }
 _KNOWN: dict[str, JsonObject] = {
@@ -41,6 +44,18 @@ _KNOWN: dict[str, JsonObject] = {
     "connectionType": {"schema": {"type": "string"}},
     "defaultConnection": {"schema": {"type": "string"}},
     "order": {"schema": {"type": "string", "enum": ["asc", "desc"], "default": "desc"}},
+}
+
+_BINARY: JsonObject = {"type": "string", "format": "binary"}
+_UPLOADS: JsonObject = {
+    "multipart/form-data": {
+        "schema": {
+            "type": "object",
+            "properties": {"files": {"type": "array", "items": _BINARY}, "default": {"type": "boolean"}},
+            "required": ["files"],
+        }
+    },
+    "application/zip": {"schema": _BINARY},
 }
 
 
@@ -73,7 +88,8 @@ def _operation(route: Route, by_shape: dict[str, JsonObject]) -> JsonObject:
         "responses": _responses(route, by_shape),
     }
     if route.reads is not None:
-        operation["requestBody"] = {"required": True, **_content(by_shape[repr(route.reads)])}
+        content = {**_content(by_shape[repr(route.reads)])["content"], **(_UPLOADS if route.takes_files else {})}
+        operation["requestBody"] = {"required": True, "content": content}
     if route.role is None:
         operation["security"] = []
     return operation
@@ -98,6 +114,8 @@ def _parameter(name: str, place: str, *, required: bool) -> JsonObject:
 
 def _responses(route: Route, by_shape: dict[str, JsonObject]) -> JsonObject:
     success = {"description": "Done."} if route.answers is None else _json("Done.", by_shape[repr(route.answers)])
+    if route.gives_zip:
+        success = {"description": "The files, packed.", "content": {"application/zip": {"schema": _BINARY}}}
     refusals = {400, 403, 404, 421, 503, *route.refusals}
     refusals |= {401} if route.role is not None else set()
     refusals |= {413, 415} if route.reads is not None else set()

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolcrib import wire
-from toolcrib.api import access, autopins, connections, health, sources, toolboxes
+from toolcrib.api import access, autopins, connections, health, skills, sources, toolboxes
 from toolcrib.domain import Role
 from toolcrib.errors import MethodNotAllowed, NotFound
 from toolcrib.gateway import endpoint
@@ -40,6 +40,8 @@ class Route:
     required_query: tuple[str, ...] = ()
     refusals: tuple[int, ...] = ()
     is_mcp: bool = False
+    takes_files: bool = False  # besides `reads`: a multipart body or a ZIP, up to the limit of uploads
+    gives_zip: bool = False  # instead of `answers`
 
     @property
     def needs_api_version(self) -> bool:
@@ -66,6 +68,10 @@ def _mcp(method: str, path: str, handler: Handler, summary: str, **rest: Any) ->
 
 def _box(method: str, path: str, handler: Handler, role: Role, summary: str, **rest: Any) -> Route:
     return Route(method, f"{PROJECT}/toolboxes{path}", handler, role, summary, **rest)
+
+
+def _skill(method: str, path: str, handler: Handler, role: Role, summary: str, **rest: Any) -> Route:
+    return Route(method, f"{PROJECT}/skills{path}", handler, role, summary, **rest)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -208,6 +214,75 @@ ROUTES: tuple[Route, ...] = (
     _mcp("DELETE", "{name}/versions/{version}/mcp", endpoint.delete, "End a session.", status=204),
     _mcp(
         "POST", "{name}:invoke_mcp", endpoint.invoke, "One MCP message to the default version.", answers=Any, reads=Any
+    ),
+    # skills
+    _skill("GET", "", skills.list_, Role.viewer, "List skills.", answers=wire.Page[wire.Skill], query=PAGING),
+    _skill("GET", "/{skill}", skills.get, Role.viewer, "Get a skill.", answers=wire.Skill),
+    _skill(
+        "POST",
+        "/{skill}",
+        skills.set_default,
+        Role.editor,
+        "Make a version the default; references without a version follow it from then on.",
+        reads=wire.SetDefaultVersion,
+        answers=wire.Skill,
+    ),
+    _skill(
+        "DELETE",
+        "/{skill}",
+        skills.delete,
+        Role.editor,
+        "Delete a skill with all its versions; refused while a default version of a toolbox uses it, unless `force`.",
+        answers=wire.DeletedSkill,
+        query=("force",),
+        refusals=(409,),
+    ),
+    _skill(
+        "POST",
+        "/{skill}/versions",
+        skills.create_version,
+        Role.editor,
+        "Create a version: inline, from files, or from one ZIP. The first one creates the skill and is its default.",
+        reads=wire.CreateSkillVersion,
+        answers=wire.SkillVersion,
+        query=("default",),
+        takes_files=True,
+    ),
+    _skill(
+        "GET",
+        "/{skill}/versions",
+        skills.list_versions,
+        Role.viewer,
+        "List the versions of a skill.",
+        answers=wire.Page[wire.SkillVersion],
+        query=PAGING,
+    ),
+    _skill(
+        "GET",
+        "/{skill}/versions/{version}",
+        skills.get_version,
+        Role.viewer,
+        "Get a version of a skill.",
+        answers=wire.SkillVersion,
+    ),
+    _skill(
+        "DELETE",
+        "/{skill}/versions/{version}",
+        skills.delete_version,
+        Role.editor,
+        "Delete a version of a skill; deleting the only one deletes the skill.",
+        answers=wire.DeletedSkillVersion,
+        query=("force",),
+        refusals=(409,),
+    ),
+    _skill("GET", "/{skill}/content", skills.download, Role.viewer, "Download the default version.", gives_zip=True),
+    _skill(
+        "GET",
+        "/{skill}/versions/{version}/content",
+        skills.download_version,
+        Role.viewer,
+        "Download a version of a skill.",
+        gives_zip=True,
     ),
     # connections
     Route(

@@ -128,10 +128,12 @@ def every_kind_of_tool() -> list[models.ToolboxTool]:
 
 def test_every_tool_class_of_the_sdk_is_stored_and_read_back(client: AIProjectClient, name: str) -> None:
     tools = every_kind_of_tool()
+    content = models.SkillInlineContent(description="How to review", instructions="Look twice.")
+    skills = [client.beta.skills.create("review", inline_content=content) for _ in range(2)]
     created = client.toolboxes.create_version(
         name,
         tools=tools,
-        skills=[models.ToolboxSkillReference(name="review", version="2")],
+        skills=[models.ToolboxSkillReference(name="review", version=skills[1].version)],
         policies=models.ToolboxPolicies(rai_config=models.RaiConfig(rai_policy_name="Default")),
     )
     read = client.toolboxes.get_version(name, created.version)

@@ -19,6 +19,7 @@ from toolcrib.web.routes import ROUTES, Route
 ANYONE, VIEWER, AGENT, EDITOR, ADMIN, OPERATOR = range(6)
 PROJECT = "/api/projects/{project}"
 BOXES = f"{PROJECT}/toolboxes"
+SKILLS = f"{PROJECT}/skills"
 
 # The least a caller must be.
 TABLE: dict[str, int] = {
@@ -52,6 +53,16 @@ TABLE: dict[str, int] = {
     f"DELETE {PROJECT}/connections/{{connection}}": EDITOR,
     f"POST {PROJECT}/connections/{{connection}}/getConnectionWithCredentials": EDITOR,
     f"POST {PROJECT}/connections/{{connection}}/test": EDITOR,
+    f"GET {SKILLS}": VIEWER,
+    f"GET {SKILLS}/{{skill}}": VIEWER,
+    f"POST {SKILLS}/{{skill}}": EDITOR,
+    f"DELETE {SKILLS}/{{skill}}": EDITOR,
+    f"POST {SKILLS}/{{skill}}/versions": EDITOR,
+    f"GET {SKILLS}/{{skill}}/versions": VIEWER,
+    f"GET {SKILLS}/{{skill}}/versions/{{version}}": VIEWER,
+    f"DELETE {SKILLS}/{{skill}}/versions/{{version}}": EDITOR,
+    f"GET {SKILLS}/{{skill}}/content": VIEWER,
+    f"GET {SKILLS}/{{skill}}/versions/{{version}}/content": VIEWER,
     "GET /api/projects": VIEWER,
     "POST /api/projects": OPERATOR,
     f"DELETE {PROJECT}": OPERATOR,
