@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import heapq
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -157,20 +158,18 @@ class Names:
         return missed + [at for at in self._alike(wanted, limit + len(missed)) if at not in seen][: limit - len(missed)]
 
     def _alike(self, wanted: str, limit: int) -> list[int]:
-        """Cheap overlap of word parts and letter triples over all, then real likeness over the best fifty."""
+        """Cheap overlap of word parts and some letter triples over all, then real likeness over the best few."""
         parts = {part for part in _SPLIT.split(wanted) if len(part) > 1}
-        grams = {wanted[at : at + 3] for at in range(max(1, len(wanted) - 2))}
+        step = max(1, len(wanted) // 10)
+        needles = [wanted[at : at + 3] for at in range(0, max(1, len(wanted) - 2), step)] + 2 * sorted(parts)[:8]
         scored: list[tuple[int, int]] = []
         for at, name in enumerate(self._names):
-            lowered = name.dotted.lower()
-            shared = sum(gram in lowered for gram in grams) + 2 * sum(part in lowered for part in parts)
+            shared = sum(map(name.dotted.lower().__contains__, needles))
             if shared:
                 scored.append((-shared, at))
-        scored.sort()
-        closest = [(self._likeness(wanted, parts, at), at) for _, at in scored[:50]]
-        return [at for likeness, at in sorted(closest, key=lambda pair: (-pair[0], pair[1])) if likeness >= 0.45][
-            :limit
-        ]
+        best = ((self._likeness(wanted, parts, at), at) for _, at in heapq.nsmallest(20, scored))
+        closest = sorted((-likeness, at) for likeness, at in best if likeness >= 0.45)
+        return [at for _, at in closest[:limit]]
 
     def _likeness(self, wanted: str, parts: set[str], at: int) -> float:
         name = self._names[at]
