@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -181,7 +182,10 @@ def _uvicorn(settings: Settings, edge: Edge, gateway: Gateway) -> uvicorn.Server
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams of listening clients first; they would hold the server up otherwise."""
+    """Ends the streams of listening clients first; they would hold the server up otherwise.
+
+    uvicorn would raise a caught signal once more and die of it before the database is closed; this one just returns.
+    """
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
         super().__init__(config)
@@ -190,6 +194,15 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._gateway.close()
         await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
 
 
 def _listen(settings: Settings) -> socket.socket:

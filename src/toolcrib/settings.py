@@ -170,7 +170,7 @@ def is_loopback(host: str) -> bool:
 def _read_toml(path: Path, *, required: bool) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not required:
             return {}
         raise BadSettings(f"The configuration file {path} does not exist.") from None

@@ -5,6 +5,7 @@ Tests know a server by its address, its operator's token and its files; nothing 
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -12,10 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx2
 
@@ -112,17 +114,16 @@ def running(data: Path, *flags: str, environment: Mapping[str, str] | None = Non
 
 
 def refusal(data: Path, *flags: str, environment: Mapping[str, str] | None = None) -> str:
-    """What a server that must not start says before it ends."""
-    log = data.with_name(f"{data.name}.refusal.log")
-    process = launch(data, *flags, environment=environment, log=log)
-    try:
-        code = process.wait(START_S)
-    finally:
-        process.kill()
-    said = log.read_text()
-    assert code != 0, said
-    assert "Traceback" not in said, said
-    return said
+    """What `toolcrib serve` says when it must not start. In this process: it ends before there is a server."""
+    from toolcrib.cli.main import run  # here, so that tests that only talk to servers never load one
+
+    settings = clean_environment(**{"TOOLCRIB_ADMIN_TOKEN": OPERATOR_TOKEN, **(environment or {})})
+    said = io.StringIO()
+    with mock.patch.dict(os.environ, settings, clear=True), redirect_stderr(said):
+        code = run(["serve", "--port", "0", "--data", str(data), *flags])
+    assert code != 0, said.getvalue()
+    assert "Traceback" not in said.getvalue()
+    return said.getvalue()
 
 
 def _address(process: subprocess.Popen[bytes], log: Path, begin: int) -> str:
