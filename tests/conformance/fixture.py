@@ -19,7 +19,7 @@ from typing import Any
 
 import mcp_types as types
 import uvicorn
-from fixture_tools import PIXEL_PNG, TOOLS, WATCHED, Call, embedded, form
+from fixture_tools import PIXEL_PNG, TOOLS, WATCHED, Call, embedded, form, push
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -160,7 +160,7 @@ def _prompts(stage: Stage) -> dict[str, Any]:
         return types.ListPromptsResult(prompts=prompts)
 
     async def get(
-        _: Context, params: types.GetPromptRequestParams
+        context: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         given = params.arguments or {}
         match params.name:
@@ -175,9 +175,12 @@ def _prompts(stage: Stage) -> dict[str, Any]:
                 image = types.ImageContent(type="image", data=PIXEL_PNG, mime_type="image/png")
                 messages = [_said(image), _text("Please analyze the image above.")]
             case "test_input_required_result_prompt":
-                answer = (params.input_responses or {}).get("user_context")
+                asked = form("What context should the prompt use?", context={"type": "string"})
+                if context.session.can_send_request:
+                    answer = await push(context, asked)
+                else:
+                    answer = (params.input_responses or {}).get("user_context")
                 if not isinstance(answer, types.ElicitResult):
-                    asked = form("What context should the prompt use?", context={"type": "string"})
                     return types.InputRequiredResult(input_requests={"user_context": asked})
                 messages = [_text(f"Context: {(answer.content or {}).get('context')}")]
             case unknown:

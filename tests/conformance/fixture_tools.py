@@ -112,7 +112,7 @@ async def ask(
         if all(key in given and _fits(request, given[key]) for key, request in requests.items()):
             return {key: given[key] for key in requests}
         return types.InputRequiredResult(input_requests=dict(requests), request_state=state)
-    return {key: await _push(call, request) for key, request in requests.items()}
+    return {key: await push(call.context, request) for key, request in requests.items()}
 
 
 def _fits(request: types.InputRequest, answer: Any) -> bool:
@@ -126,9 +126,10 @@ _ANSWERS: dict[type[Any], tuple[type[Any], ...]] = {
 }
 
 
-async def _push(call: Call, request: types.InputRequest) -> Any:
-    related = ServerMessageMetadata(related_request_id=call.context.request_id)
-    return await call.context.session.send_request(request, _ANSWERS[type(request)][0], metadata=related)
+async def push(context: ServerRequestContext[Any, Any], request: types.InputRequest) -> Any:
+    """Ask a session, on the stream of the request that needs the answer."""
+    related = ServerMessageMetadata(related_request_id=context.request_id)
+    return await context.session.send_request(request, _ANSWERS[type(request)][0], metadata=related)
 
 
 def shown(answer: types.ElicitResult) -> str:

@@ -39,7 +39,6 @@ DROP_THE_QUERY = ("http-header-validation", "http-custom-header-server-validatio
 REASONS = {
     r"tasks-.*": "io.modelcontextprotocol/tasks is an optional extension that neither fixture nor toolcrib declares",
     r"json-schema-2020-12": "it looks its tool up by the bare name, and a toolbox lists label.tool",
-    r"server-sse-polling": "toolcrib does not close a stream in mid call, so there is nothing to resume",
     **dict.fromkeys(DROP_THE_QUERY, "it drops the query of the address, and api-version is required"),
 }
 

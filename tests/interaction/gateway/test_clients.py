@@ -43,6 +43,7 @@ ANSWERS: dict[str, Any] = {
     "email": "ada@example.org",
     "name": "Ada",
     "color": "blue",
+    "context": "a garden",
     "ok": True,
     "What is the capital of France?": "Paris",
     "Say hello": "Hello",
@@ -236,6 +237,16 @@ async def test_every_client_era_meets_every_upstream_era(crib: Crib, visitor: Vi
     assert not any(call["isError"] for call in seen["calls"])
     progress = seen["calls"][list(calls).index("test_tool_with_progress")]["progress"]
     assert progress == [[0, 100], [50, 100], [100, 100]]
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_prompt_may_ask_the_client_too(crib: Crib, mode: str, upstream: str) -> None:
+    async with python_client(crib.toolbox(upstream), crib.headers, mode, **_answering(crib)) as client:
+        got = await client.get_prompt(f"{upstream}.test_input_required_result_prompt")
+        content = got.messages[0].content
+        assert isinstance(content, types.TextContent)
+        assert content.text == "Context: a garden"
 
 
 async def test_a_client_that_declares_nothing_is_told_what_is_missing(crib: Crib) -> None:
