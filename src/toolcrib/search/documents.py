@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from toolcrib.search.words import parts
+
 ToolDefinition = Mapping[str, Any]
 
 FIELDS = ("name", "server", "keywords", "examples", "description", "parameters", "parameter_text")
@@ -51,6 +53,13 @@ class Document:
         yield "description", self.description
         yield "parameters", " ".join(name for name, _ in self.parameters)
         yield "parameter_text", " ".join(text for _, text in self.parameters)
+
+    def passage(self) -> str:
+        """The tool as one short text, the form in which encoders read it; changing it means training again."""
+        head = f"{' '.join(parts(self.label))}: {' '.join(parts(self.bare_name))}."
+        inputs = "; ".join(f"{' '.join(parts(name))} {text[:60]}".strip() for name, text in self.parameters[:12])
+        said = (head, self.keywords[:200], self.description[:600], self.examples[:200], inputs and f"Inputs: {inputs}")
+        return " ".join(text for text in said if text).removeprefix(": ")
 
     def content_hash(self) -> str:
         """SHA-256 of everything that search reads of this tool."""

@@ -18,7 +18,7 @@ from toolcrib.search.fusion import Fused, fuse
 from toolcrib.search.lexical import Postings, QueryTerm
 from toolcrib.search.models import best_installed
 from toolcrib.search.names import Directory
-from toolcrib.search.words import query_terms
+from toolcrib.search.words import query_terms, spelled
 
 Allowed = Callable[[str], bool] | Container[str]
 Flags = npt.NDArray[np.bool_]
@@ -53,6 +53,7 @@ class Hit:
 class _Reading:
     """What the index made of one query."""
 
+    query: str
     terms: list[QueryTerm]
     fused: Fused
     boosts: dict[int, float]
@@ -184,7 +185,7 @@ class ToolIndex:
         boosts = self._named(query)
         for slot, boost in boosts.items():
             fused.scores[slot] += boost
-        return _Reading(terms, fused, boosts)
+        return _Reading(query, terms, fused, boosts)
 
     def _named(self, query: str) -> dict[int, float]:
         """Slots that the query names, with what that is worth; a named tool stands before every other."""
@@ -198,7 +199,8 @@ class ToolIndex:
     def _explain(self, reading: _Reading, slot: int) -> Explanation:
         matches = self._postings.matches(reading.terms, slot)
         fields = dict.fromkeys(field for match in matches for field in match.fields)
-        return Explanation(tuple(match.term for match in matches), tuple(fields), reading.signals(slot))
+        words = spelled(reading.query)
+        return Explanation(tuple(words[match.term] for match in matches), tuple(fields), reading.signals(slot))
 
 
 def _numbered(documents: tuple[Document, ...]) -> dict[str, int]:

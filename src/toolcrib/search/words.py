@@ -47,6 +47,16 @@ def query_terms(query: str) -> list[str]:
     return terms(query) or terms(query, keep_stop_words=True)
 
 
+def spelled(query: str) -> dict[str, str]:
+    """Each term of a query as the query spells it, for telling people what matched."""
+    found: dict[str, str] = {}
+    for word in _words(query[:MAX_CHARS]):
+        pieces = _split(word)
+        for form in [word] if len(pieces) == 1 else [word, *pieces]:
+            found.setdefault(stem(form.casefold()), form)
+    return found
+
+
 def parts(identifier: str) -> list[str]:
     """An identifier's pieces in lower case: `getHTTPResponse2` is get, http, response, 2."""
     return [part.lower() for word in _words(identifier) for part in _split(word)]
