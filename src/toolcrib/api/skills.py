@@ -27,8 +27,7 @@ async def create_version(crib: Crib, request: Request) -> Response:
     if kind == "multipart/form-data":
         return answer(version_to_wire(await _create_from_parts(crib, request, name)))
     if kind in _ZIP_TYPES:
-        default = _flag(request.query.get("default", ""), "default")
-        made = await crib.skills.create_from_archive(request.project, name, request.body, default=default)
+        made = await crib.skills.create_from_archive(request.project, name, request.body, default=_default(request))
         return answer(version_to_wire(made))
     body = read_json(request, wire.CreateSkillVersion)
     made = await crib.skills.create_inline(request.project, name, body.inline_content, default=bool(body.default))
@@ -109,6 +108,7 @@ async def _create_from_parts(crib: Crib, request: Request, name: str) -> SkillVe
     most = crib.skills.limits.files * 2 + 8
     parts = read_parts(request.headers.get(b"content-type", b""), request.body, most_parts=most)
     files, default = _sorted_out(parts)
+    default = default or _default(request)
     if len(files) == 1 and _is_zip(files[0]):
         return await crib.skills.create_from_archive(request.project, name, files[0].data, default=default)
     named = [(part.filename or "", part.data) for part in files]
@@ -142,6 +142,10 @@ def _flag(text: str, name: str) -> bool:
     if text.strip().lower() not in (*_YES, *_NO):
         raise InvalidPayload(f"{name} must be true or false.", param=name)
     return text.strip().lower() in _YES
+
+
+def _default(request: Request) -> bool:
+    return _flag(request.query.get("default", ""), "default")
 
 
 def _force(request: Request) -> bool:

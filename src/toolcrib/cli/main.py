@@ -17,6 +17,7 @@ COMMANDS = {
     "migrate": ("toolcrib.cli.serving:migrate", "Bring the database to this release's schema."),
     "toolbox": ("toolcrib.cli.toolbox:toolbox", "Create, publish, compare and delete toolboxes."),
     "tool": ("toolcrib.cli.tool:tool", "List, search and call the tools of a toolbox."),
+    "skill": ("toolcrib.cli.skill:skill", "Keep the skills that toolboxes serve beside their tools."),
     "connection": ("toolcrib.cli.connection:connection", "Say how upstreams know this server."),
     "autopin": ("toolcrib.cli.autopin:autopin", "See and erase what auto-pinning knows."),
     "key": ("toolcrib.cli.key:key", "Issue and revoke API keys."),

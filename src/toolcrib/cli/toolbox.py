@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from toolcrib import errors, wire
-from toolcrib.cli import drift, failures, manifest, printing, versions
+from toolcrib.cli import attached, drift, failures, manifest, printing, versions
 from toolcrib.cli.groups import NounGroup
 from toolcrib.cli.remote import Remote, ToolboxName, confirm, force, pairs, remote
 from toolcrib.client.rest import Client
@@ -201,5 +201,13 @@ def _merge(draft: wire.CreateVersion, changes: wire.CreateVersion) -> wire.Creat
     )
 
 
-for command in (versions.publish, versions.rollback, versions.versions, versions.diff, drift.drift, drift.sources):
+for command in (
+    versions.publish,
+    versions.rollback,
+    versions.versions,
+    versions.diff,
+    drift.drift,
+    drift.sources,
+    attached.skill,
+):
     toolbox.add_command(command)

@@ -7,7 +7,7 @@ terminals; it never retries and never follows a redirect, so a token goes only w
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -25,6 +25,8 @@ _PAGE = 100
 
 T = TypeVar("T")
 JsonObject = wire.JsonObject
+Form = Sequence[tuple[str, tuple[str, bytes] | tuple[str, bytes, str]]]
+"""Parts of a multipart body: field, then file name, content and type."""
 
 
 class NoServer(errors.Unreachable):
@@ -157,6 +159,57 @@ class Client:
         """Make the server forget it."""
         return self._ask("DELETE", f"{_toolbox(toolbox)}/autopins", wire.Erased, query=_about(principal))
 
+    # --- skills ------------------------------------------------------------------------------------------------------
+
+    def create_skill(self, name: str, content: wire.SkillInlineContent, *, default: bool = False) -> wire.SkillVersion:
+        """Create the next version of a skill of one file; the first one creates the skill and is its default."""
+        inline = {k: v for k, v in _fields(content).items() if v is not None}
+        body = {"inline_content": inline, "default": default}
+        return self._ask("POST", f"{_skill(name)}/versions", wire.SkillVersion, body=body)
+
+    def create_skill_from_files(
+        self, name: str, files: Sequence[tuple[str, bytes]], *, default: bool = False
+    ) -> wire.SkillVersion:
+        """Likewise from files, each with its path inside the skill."""
+        form = [("files", (path, data)) for path, data in files]
+        query = {"default": "true"} if default else {}
+        return self._ask("POST", f"{_skill(name)}/versions", wire.SkillVersion, form=form, query=query)
+
+    def create_skill_from_archive(self, name: str, archive: bytes, *, default: bool = False) -> wire.SkillVersion:
+        """Likewise from one ZIP."""
+        form = [("files", (f"{name}.zip", archive, "application/zip"))]
+        query = {"default": "true"} if default else {}
+        return self._ask("POST", f"{_skill(name)}/versions", wire.SkillVersion, form=form, query=query)
+
+    def skill(self, name: str) -> wire.Skill:
+        return self._ask("GET", _skill(name), wire.Skill)
+
+    def skills(self) -> Iterator[wire.Skill]:
+        return self._pages("/skills", wire.Skill)
+
+    def skill_version(self, name: str, version: str) -> wire.SkillVersion:
+        return self._ask("GET", f"{_skill(name)}/versions/{quote(version, safe='')}", wire.SkillVersion)
+
+    def skill_versions(self, name: str) -> Iterator[wire.SkillVersion]:
+        return self._pages(f"{_skill(name)}/versions", wire.SkillVersion)
+
+    def set_default_skill(self, name: str, version: str) -> wire.Skill:
+        """Make a version the default; references without a version follow it."""
+        return self._ask("POST", _skill(name), wire.Skill, body={"default_version": version})
+
+    def download_skill(self, name: str, version: str | None = None) -> bytes:
+        """The files of the default version (or the one named), as a ZIP."""
+        path = f"{_skill(name)}/versions/{quote(version, safe='')}" if version else _skill(name)
+        return self._send("GET", f"{self.endpoint}{path}/content", headers={"accept": "application/zip"}).content
+
+    def delete_skill(self, name: str, *, force: bool = False) -> None:
+        """Delete a skill; one that a default version of a toolbox uses only with `force` (else SkillInUse)."""
+        self._send("DELETE", self.endpoint + _skill(name), query={"force": "true"} if force else {})
+
+    def delete_skill_version(self, name: str, version: str, *, force: bool = False) -> None:
+        url = f"{self.endpoint}{_skill(name)}/versions/{quote(version, safe='')}"
+        self._send("DELETE", url, query={"force": "true"} if force else {})
+
     # --- keys and projects -------------------------------------------------------------------------------------------
 
     def create_key(self, role: wire.RoleName, *, label: str = "", act_for_users: bool = False) -> wire.IssuedKey:
@@ -244,22 +297,29 @@ class Client:
         *,
         query: dict[str, str] | None = None,
         body: object = None,
+        form: Form | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
         params = {"api-version": API_VERSION, **(query or {})}
-        answer = self._exchange(method, f"{url}?{urlencode(params)}", body=body, headers=headers)
+        answer = self._exchange(method, f"{url}?{urlencode(params)}", body=body, form=form, headers=headers)
         _raise_for(answer)
         return answer
 
     def _exchange(
-        self, method: str, url: str, *, body: object = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        body: object = None,
+        form: Form | None = None,
+        headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
         import httpx2
 
         content = None if body is None else msgspec.json.encode(body)
         typed = {"content-type": "application/json"} if content is not None else {}
         try:
-            return self._http.request(method, url, content=content, headers={**typed, **(headers or {})})
+            return self._http.request(method, url, content=content, files=form, headers={**typed, **(headers or {})})
         except httpx2.TimeoutException as error:
             raise NoServer(f"`{self.root}` gave no answer in time", source=self.root, sent=True) from error
         except httpx2.TransportError as error:
@@ -294,6 +354,10 @@ def _toolbox(name: str) -> str:
 
 def _version(toolbox: str, version: str) -> str:
     return f"{_toolbox(toolbox)}/versions/{quote(version, safe='')}"
+
+
+def _skill(name: str) -> str:
+    return f"/skills/{quote(name, safe='')}"
 
 
 def _connection(name: str) -> str:
