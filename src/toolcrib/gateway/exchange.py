@@ -63,13 +63,17 @@ class ClientExchange:
         ):
             await self._stream.notify("notifications/message", params)
 
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+    def require(self, method: str) -> None:
+        """Refuse a question that the client has not said it can answer."""
         capability = _CAPABILITY_OF.get(method)
         if capability is None or capability not in self.capabilities:
             raise RelayRefused(
                 f"The client did not declare the capability {capability or method!r}.",
                 info={"requiredCapabilities": {capability or method: {}}},
             )
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        self.require(method)
         if self.questions is not None:
             return await self.questions.ask(method, params)
         assert self.session is not None  # noqa: S101 - without one nothing was declared

@@ -48,7 +48,7 @@ class Relay:
         if params.input_responses is not UNSET:
             extra["inputResponses"] = params.input_responses
         if exchange.questions is None:
-            return self._passed_on(await invoke(extra), bound)
+            return self._passed_on(await invoke(extra), exchange, bound)
         return await self._settle(asyncio.ensure_future(invoke(extra)), exchange, exchange.questions, bound)
 
     async def _run_with_session(self, exchange: ClientExchange, invoke: Invoke) -> bytes:
@@ -84,15 +84,17 @@ class Relay:
         finally:
             asked.cancel()
         if task.done():
-            return self._passed_on(task.result(), bound)
+            return self._passed_on(task.result(), exchange, bound)
         exchange.leave()
         number = self._lot.park(Parked(task, exchange))  # pyright: ignore[reportArgumentType] - made by ensure_future
         state = self._seal.seal(bound(), parked=number)
         return _input_required(questions.open_questions(), state)
 
-    def _passed_on(self, outcome: Outcome, bound: Bound) -> bytes:
+    def _passed_on(self, outcome: Outcome, exchange: ClientExchange, bound: Bound) -> bytes:
         if not isinstance(outcome, InputRequired):
             return outcome.result
+        for request in outcome.requests.values():
+            exchange.require(_method(request))
         state = None if outcome.state is None else self._seal.seal(bound(), upstream=outcome.state)
         return _input_required(outcome.requests, state)
 
@@ -100,8 +102,17 @@ class Relay:
 async def _ask_all(exchange: ClientExchange, requests: JsonObject) -> JsonObject:
     answers: JsonObject = {}
     for name, request in requests.items():
-        answers[name] = await exchange.ask(str(request.get("method", "")), request.get("params") or {})
+        answers[name] = await exchange.ask(_method(request), _object(_object(request).get("params")))
     return answers
+
+
+def _method(request: Any) -> str:
+    """What an upstream's question asks for. It may have sent anything."""
+    return str(_object(request).get("method", ""))
+
+
+def _object(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def _input_required(requests: JsonObject, state: str | None) -> bytes:

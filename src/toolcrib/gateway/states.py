@@ -60,6 +60,8 @@ class StateSeal:
         try:
             box = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
             state = msgspec.json.decode(self._aead.decrypt(box[:12], box[12:], bound), type=State)
+            if base64.urlsafe_b64encode(box).decode() != text:
+                raise ValueError("another spelling")
         except (binascii.Error, InvalidTag, UnicodeEncodeError, ValueError, msgspec.DecodeError):
             raise InvalidPayload(
                 "requestState is not one that was issued for this request.", param="requestState"
