@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,6 @@ from typing import Any
 
 import httpx2
 import pytest
-
 from tests.kit.running import Server
 
 WEB: dict[str, Any] = {"tools": [{"type": "web_search"}]}
@@ -124,7 +124,7 @@ def test_unconditional_promotions_at_once_make_one_unbroken_chain(client: httpx2
     assert {a.status_code for a in answers} == {200}
     history = client.get(f"/toolboxes/{name}/promotions", params={"api-version": "v1", "limit": 100, "order": "asc"})
     moves = [(p["from_version"], p["to_version"]) for p in history.json()["data"]]
-    assert all(before[1] == after[0] for before, after in zip(moves, moves[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(moves))
     assert client.get(f"/toolboxes/{name}").json()["default_version"] == moves[-1][1]
 
 
