@@ -24,7 +24,7 @@ from toolcrib.catalog.entries import Entry
 from toolcrib.catalog.records import Record
 from toolcrib.catalog.snapshot import Drifted, Snapshot
 from toolcrib.catalog.tools import Tool
-from toolcrib.domain import JsonObject, Principal, Role, SourceState, Version
+from toolcrib.domain import JsonObject, Principal, Role, SourceState, SourceStatus, Version
 from toolcrib.upstreams.upstream import Background, Change, Listing, Upstream, UpstreamSpec
 
 log = logging.getLogger(__name__)
@@ -154,8 +154,9 @@ class Catalogs:
         catalog.used_at = self._clock()
         if catalog.is_complete:
             return catalog.snapshot
-        fresh = [part.source for part in catalog.parts.values() if part.source and part.record is None]
-        waiting = [source.task for source in fresh if source.task and source.failure is None]
+        unseen = {state.label for state in catalog.snapshot.sources if state.status is SourceStatus.pending}
+        fresh = [part.source for label, part in catalog.parts.items() if part.source and label in unseen]
+        waiting = [source.task for source in fresh if source.task]
         if waiting:
             await asyncio.wait(waiting, timeout=self._pace.first_wait_s)
         return catalog.snapshot
@@ -286,6 +287,7 @@ class Catalogs:
                     part.source.followers[key] = catalog
                     await self._take_down(catalog, part)
                 catalog.snapshot = await asyncio.to_thread(assemble, self._contributions(catalog))
+                catalog.is_complete = _is_complete(catalog)
         except BaseException:
             self._unfollow(key)
             raise
@@ -407,6 +409,7 @@ class Catalogs:
         """A new snapshot from what the parts hold; listeners hear of it when it differs. Needs the catalog's lock."""
         before = catalog.snapshot
         after = await asyncio.to_thread(assemble, self._contributions(catalog))
+        catalog.is_complete = _is_complete(catalog)
         if after.digest == before.digest and (after.sources, after.drift) == (before.sources, before.drift):
             return
         catalog.snapshot = after
@@ -415,7 +418,6 @@ class Catalogs:
             listener((version.project, version.toolbox, version.number), before, after)
 
     def _contributions(self, catalog: _Catalog) -> list[Contribution]:
-        catalog.is_complete = all(part.record is not None or part.entry.unserved for part in catalog.parts.values())
         return [self._contribution(part) for part in catalog.parts.values()]
 
     def _contribution(self, part: _Part) -> Contribution:
@@ -430,6 +432,10 @@ class Catalogs:
             before=part.state,
         )
         return Contribution(part.entry, part.state, part.record, part.tools)
+
+
+def _is_complete(catalog: _Catalog) -> bool:
+    return all(part.record is not None or part.entry.unserved for part in catalog.parts.values())
 
 
 def _drifted(snapshot: Snapshot, tool: str) -> tuple[str, str]:

@@ -29,10 +29,12 @@ from toolcrib.gateway.messages import (
     read_message,
 )
 from toolcrib.gateway.methods import SESSION_ERA, STATELESS_ERA, Call
+from toolcrib.gateway.parking import ParkingLot
 from toolcrib.gateway.relay import Relay
 from toolcrib.gateway.sessions import Session, Sessions
-from toolcrib.gateway.states import ParkingLot, StateSeal
+from toolcrib.gateway.states import StateSeal
 from toolcrib.gateway.stream import ReplyStream
+from toolcrib.gateway.vigil import Vigil
 from toolcrib.http import Header, Request, Response
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import OpenToolbox
@@ -43,7 +45,6 @@ log = logging.getLogger("toolcrib.gateway")
 ACCEPTED = Response(202, b"", ())
 _NAME_FORMS = get_args(NameForm)
 _EXPOSE = ("search", "all")
-_WATCH_AFTER_S = 0.05
 _MOST_IN_A_BATCH = 100
 
 
@@ -56,6 +57,7 @@ class Gateway:
         self.sessions = Sessions()
         self.changes = changes
         self._lot = ParkingLot()
+        self.vigil = Vigil()
         self.relay = Relay(StateSeal(state_key), self._lot)
         self.is_closing = False
 
@@ -156,7 +158,7 @@ async def _serve(
     call = Call(gateway.relay, request, message, toolbox, exchange, modern, version, names)
     if modern and message.method == "subscriptions/listen":
         return await _listen(gateway, call, stream)
-    with _Watch(request, stream) as watch:
+    with gateway.vigil.over(request, stream) as watch:
         try:
             answer = await (_answer(call) if session is None else _answer_cancellably(call, session))
         except asyncio.CancelledError:
@@ -219,7 +221,7 @@ async def _serve_batch(
     if len(items) > _MOST_IN_A_BATCH:
         raise Rejected(INVALID_REQUEST, f"A batch holds at most {_MOST_IN_A_BATCH} messages.", status=400)
     session = gateway.sessions.find(request.headers.get(b"mcp-session-id"), request.principal)
-    with _Watch(request, stream) as watch:
+    with gateway.vigil.over(request, stream) as watch:
         try:
             answers = await asyncio.gather(
                 *(_serve_item(gateway, request, item, toolbox, stream, session, names) for item in items)
@@ -278,39 +280,6 @@ def _note(message: Message, session: Session | None) -> None:
 
 def _session_header(session: Session) -> tuple[Header, ...]:
     return ((b"mcp-session-id", session.id.encode()),)
-
-
-class _Watch:
-    """Cancels a call that takes long when its client goes away. Quick ones never pay for this."""
-
-    __slots__ = ("_receive", "_stream", "_task", "_timer", "_watcher", "is_gone")
-
-    def __init__(self, request: Request, stream: ReplyStream) -> None:
-        self._receive = request.receive
-        self._stream = stream
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._begin)
-        self._watcher: asyncio.Task[None] | None = None
-        self.is_gone = False
-
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._stream.let_go()
-
-    def _begin(self) -> None:
-        self._stream.keep_alive()
-        self._watcher = asyncio.ensure_future(self._cancel_when_gone())
-
-    async def _cancel_when_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.is_gone = True
-        self._task.cancel()
 
 
 def _choice(request: Request, parameter: str, allowed: tuple[str, ...]) -> Any:

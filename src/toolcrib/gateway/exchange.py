@@ -13,8 +13,8 @@ from msgspec import UNSET
 from toolcrib.domain import JsonObject, Principal
 from toolcrib.errors import RelayRefused
 from toolcrib.gateway.messages import Message
+from toolcrib.gateway.questions import Questions
 from toolcrib.gateway.sessions import Session
-from toolcrib.gateway.states import Questions
 from toolcrib.gateway.stream import ReplyStream
 
 _CAPABILITY_OF = {

@@ -18,7 +18,9 @@ from toolcrib.domain import JsonObject
 from toolcrib.errors import BadAnswer, InvalidPayload
 from toolcrib.gateway.exchange import ClientExchange
 from toolcrib.gateway.messages import Params
-from toolcrib.gateway.states import Parked, ParkingLot, Questions, StateSeal
+from toolcrib.gateway.parking import Parked, ParkingLot
+from toolcrib.gateway.questions import Questions
+from toolcrib.gateway.states import StateSeal
 from toolcrib.upstreams.upstream import InputRequired, Outcome
 
 Invoke = Callable[[JsonObject], Awaitable[Outcome]]

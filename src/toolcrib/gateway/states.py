@@ -6,30 +6,21 @@ named thing, and short-lived. Either it holds an upstream's own state, or the nu
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import contextlib
 import hashlib
-import itertools
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from toolcrib.domain import JsonObject
-from toolcrib.errors import InvalidPayload, Overloaded
-
-if TYPE_CHECKING:
-    from toolcrib.gateway.exchange import ClientExchange
+from toolcrib.errors import InvalidPayload
 
 LIFETIME_S = 600.0
-_MOST_PARKED = 1_000
 _MOST_SPENT = 100_000
 
 
@@ -85,79 +76,6 @@ def expired() -> InvalidPayload:
         param="requestState",
         hint="send the request again without requestState",
     )
-
-
-@dataclass(slots=True)
-class Parked:
-    """A call that waits inside an upstream for answers only the client can give."""
-
-    task: asyncio.Task[Any]
-    exchange: ClientExchange
-
-
-class Questions:
-    """What a running call asked of a stateless client, until the client comes back with the answers."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._waiting: dict[str, tuple[JsonObject, asyncio.Future[JsonObject]]] = {}
-        self.asked = asyncio.Event()
-
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        name = f"q{next(self._numbers)}"
-        answer: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
-        self._waiting[name] = ({"method": method, "params": params}, answer)
-        self.asked.set()
-        try:
-            return await answer
-        finally:
-            self._waiting.pop(name, None)
-
-    def open_questions(self) -> JsonObject:
-        self.asked.clear()
-        return {name: question for name, (question, answer) in self._waiting.items() if not answer.done()}
-
-    def answer(self, responses: JsonObject) -> None:
-        for name, (_, answer) in self._waiting.items():
-            response = responses.get(name)
-            if isinstance(response, dict) and not answer.done():
-                answer.set_result(response)  # pyright: ignore[reportUnknownArgumentType] - JSON from the client
-        if any(not answer.done() for _, answer in self._waiting.values()):
-            self.asked.set()
-
-
-class ParkingLot:
-    """Calls on hold, bounded in number and time."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._parked: dict[int, tuple[Parked, asyncio.TimerHandle]] = {}
-
-    def park(self, call: Parked) -> int:
-        if len(self._parked) >= _MOST_PARKED:
-            call.task.cancel()
-            raise Overloaded("Too many calls are waiting for input from their clients.", retry_after_s=30)
-        number = next(self._numbers)
-        timer = asyncio.get_running_loop().call_later(LIFETIME_S, self._give_up, number)
-        self._parked[number] = (call, timer)
-        return number
-
-    def take(self, number: int) -> Parked:
-        """Each state opens its call once; replaying it finds nothing."""
-        found = self._parked.pop(number, None)
-        if found is None:
-            raise expired()
-        found[1].cancel()
-        return found[0]
-
-    def close(self) -> None:
-        for number in list(self._parked):
-            self._give_up(number)
-
-    def _give_up(self, number: int) -> None:
-        if found := self._parked.pop(number, None):
-            found[1].cancel()
-            found[0].task.cancel()
 
 
 def bind(*names: str, arguments: bytes = b"") -> bytes:
