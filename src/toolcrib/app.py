@@ -174,6 +174,7 @@ def _uvicorn(settings: Settings, edge: Edge, gateway: Gateway) -> uvicorn.Server
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=_GRACE_S,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,

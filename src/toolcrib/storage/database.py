@@ -6,7 +6,7 @@ callers know which database is below. Placeholders are `?`; the types used are t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 Row = tuple[Any, ...]
@@ -18,6 +18,10 @@ class Transaction(Protocol):
 
     def run(self, sql: str, *params: object) -> int:
         """Run a statement; the number of rows it touched."""
+        ...
+
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
+        """Run one statement for each row; much cheaper than as many runs."""
         ...
 
     def one(self, sql: str, *params: object) -> Row | None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -31,6 +31,9 @@ class PostgresTransaction:
 
     def run(self, sql: str, *params: object) -> int:
         return self._cursor.execute(_translate(sql), params).rowcount
+
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
+        self._cursor.executemany(_translate(sql), rows)
 
     def one(self, sql: str, *params: object) -> Row | None:
         return self._cursor.execute(_translate(sql), params).fetchone()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from toolcrib.storage.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """One call, as remembered. `arguments` is their shape: names and types, never values."""
 
     at: int
@@ -24,16 +23,14 @@ class CallRecord:
     arguments: str
 
 
-def add_calls(tx: Transaction, calls: Iterable[CallRecord]) -> None:
-    for call in calls:
-        # A project may have been deleted since; its records go with it instead of failing the rest.
-        tx.run(
-            "INSERT INTO call_records (at, project, toolbox, version, principal, label, tool, outcome, duration_us,"
-            " arguments) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-            " WHERE EXISTS (SELECT 1 FROM projects WHERE name = ?)",
-            *astuple(call),
-            call.project,
-        )
+def add_calls(tx: Transaction, calls: Sequence[CallRecord]) -> None:
+    """A project may have been deleted since; its records go with it instead of failing the rest."""
+    projects = {row[0] for row in tx.all("SELECT name FROM projects")}
+    tx.many(
+        "INSERT INTO call_records (at, project, toolbox, version, principal, label, tool, outcome, duration_us,"
+        " arguments) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [call for call in calls if call.project in projects],
+    )
 
 
 def recent_calls(tx: Transaction, project: str, toolbox: str, limit: int) -> list[CallRecord]:

@@ -13,7 +13,7 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +36,9 @@ class SqliteTransaction:
 
     def run(self, sql: str, *params: object) -> int:
         return self._connection.execute(sql, cast("Any", params)).rowcount
+
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
+        self._connection.executemany(sql, rows)
 
     def one(self, sql: str, *params: object) -> Row | None:
         return self._connection.execute(sql, cast("Any", params)).fetchone()
