@@ -69,8 +69,11 @@ class CredentialsAreWriteOnly(Forbidden):
     code = "credentials_are_write_only"
 
 
-def _secrets(properties: wire.ConnectionProperties) -> dict[str, str]:
-    given: dict[str, Any] = {k: v for k, v in (properties.credentials or {}).items() if k != "type"}
+def _secrets(properties: wire.ConnectionProperties) -> dict[str, str] | None:
+    """The secrets sent; None when none were, so that an update of the rest need not repeat them."""
+    if properties.credentials is None:
+        return None
+    given: dict[str, Any] = {k: v for k, v in properties.credentials.items() if k != "type"}
     if set(given) == {"keys"}:
         given = given["keys"]
     try:

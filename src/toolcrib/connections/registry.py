@@ -40,14 +40,36 @@ class Connections:
         category: str,
         target: str,
         metadata: Mapping[str, str],
-        secrets: Mapping[str, str],
+        secrets: Mapping[str, str] | None,
     ) -> Connection:
+        """Create or replace a connection. Without `secrets` the ones it has stay, if its kind does."""
+        if secrets is None:
+            return await self._put_keeping_secrets(project, name, kind, category, target, metadata)
         check(kind, secrets)
         now = int(self._clock())
         owner = owner_of(name)
         boxes = [self._sealer.seal(v, project=project, owner=owner, place=k) for k, v in secrets.items()]
         new = Connection(project, name, kind, category, target, dict(metadata), tuple(secrets), now, now)
         stored = await self._db.write(lambda tx: records.put(tx, new, boxes))
+        self._changed(project, name)
+        return stored
+
+    async def _put_keeping_secrets(
+        self, project: str, name: str, kind: str, category: str, target: str, metadata: Mapping[str, str]
+    ) -> Connection:
+        now = int(self._clock())
+
+        def change(tx: Transaction) -> Connection:
+            known = records.find(tx, project, name)
+            kept = list(records_secrets.of_owner(tx, project, owner_of(name)).values())
+            if known is None or known.auth_type != kind:
+                kept = []
+            check(kind, dict.fromkeys((box.place for box in kept), "kept"))
+            places = tuple(box.place for box in kept)
+            new = Connection(project, name, kind, category, target, dict(metadata), places, now, now)
+            return records.put(tx, new, kept)
+
+        stored = await self._db.write(change)
         self._changed(project, name)
         return stored
 

@@ -56,13 +56,18 @@ def put(tx: Transaction, connection: Connection, secrets: Iterable[SealedValue])
     return get(tx, c.project, c.name)
 
 
-def get(tx: Transaction, project: str, name: str) -> Connection:
+def find(tx: Transaction, project: str, name: str) -> Connection | None:
     row = tx.one(f"SELECT {_COLUMNS} FROM connections WHERE project = ? AND name = ?", project, name)
-    if row is None:
+    return None if row is None else _connection(row)
+
+
+def get(tx: Transaction, project: str, name: str) -> Connection:
+    found = find(tx, project, name)
+    if found is None:
         raise NotFound(
             f"There is no connection {name!r}.", param="name", hint=f"make it with: toolcrib connection add {name}"
         )
-    return _connection(row)
+    return found
 
 
 def list_all(tx: Transaction, project: str) -> list[Connection]:

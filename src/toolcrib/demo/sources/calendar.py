@@ -78,7 +78,7 @@ class Calendar(Source):
         attendees: Annotated[tuple[str, ...], "E-mail addresses to invite"] = (),
     ) -> Event:
         """Schedule a meeting or appointment. Attendees receive an invitation with status 'needs-action'. The slot is
-        not checked for overlaps; call check_conflicts first if that matters."""
+        not checked for overlaps; check_conflicts tells which hours are taken."""
         return self._store(title, start, end, calendar, location, attendees)
 
     @adds
