@@ -1,4 +1,4 @@
-"""Archives: every hostile one is refused with the entry's name, in bounded time and memory; ours are always the same."""
+"""Archives: every hostile one is refused with the entry's name, within bounds; ours are always the same."""
 
 from __future__ import annotations
 
