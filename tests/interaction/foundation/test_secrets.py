@@ -88,8 +88,8 @@ def scatter(client: httpx2.Client, canaries: list[str]) -> list[str]:
         good = entry("e", **fields) if i % 5 else {"type": "web_search", "name": "e", **fields}
         bad = {**good, "tool_configs": {"*": {"additional_search_text": "x" * 1001}}}
         heard.append(create(client, f"canary-{i % 7}", good).raise_for_status().text)
-        for wrong in (bad, {**good, "server_url": "nowhere"}, {**good, "headers": {"k\n": canary}}):
-            heard.append(create(client, f"canary-{i % 7}", wrong, good).text)
+        wrongs = (bad, {**good, "server_url": "nowhere"}, {**good, "headers": {"k\n": canary}})
+        heard += [create(client, f"canary-{i % 7}", wrong, good).text for wrong in wrongs]
     return heard
 
 

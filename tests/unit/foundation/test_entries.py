@@ -179,10 +179,10 @@ def test_optional_fields_may_be_null(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "places", [{}, {"server_url": URL, "connector_id": "c"}, {"connector_id": "c", "tunnel_id": "t"}]
+    "where", [{}, {"server_url": URL, "connector_id": "c"}, {"connector_id": "c", "tunnel_id": "t"}]
 )
-def test_an_mcp_entry_says_exactly_once_where_it_is(places: dict[str, str]) -> None:
-    error = refused({"type": "mcp", "server_label": "a", **places})
+def test_an_mcp_entry_says_exactly_once_where_it_is(where: dict[str, str]) -> None:
+    error = refused({"type": "mcp", "server_label": "a", **where})
     assert "exactly one of server_url, connector_id, tunnel_id" in error.message
 
 
