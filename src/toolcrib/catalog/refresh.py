@@ -100,6 +100,7 @@ class _Catalog:
     parts: dict[str, _Part]
     snapshot: Snapshot
     used_at: float
+    patient_until: float = float("-inf")  # the first list waits a little for the silent; later ones do not
     is_complete: bool = False  # every source that can answer has; nothing to wait for on the way of a request
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -157,8 +158,9 @@ class Catalogs:
         unseen = {state.label for state in catalog.snapshot.sources if state.status is SourceStatus.pending}
         fresh = [part.source for label, part in catalog.parts.items() if part.source and label in unseen]
         waiting = [source.task for source in fresh if source.task]
-        if waiting:
-            await asyncio.wait(waiting, timeout=self._pace.first_wait_s)
+        patience_s = min(self._pace.first_wait_s, catalog.patient_until - self._clock())
+        if waiting and patience_s > 0:
+            await asyncio.wait(waiting, timeout=patience_s)
         return catalog.snapshot
 
     async def refresh(self, version: Version, label: str | None = None) -> Snapshot:
@@ -292,6 +294,7 @@ class Catalogs:
             self._unfollow(key)
             raise
         self._catalogs[key] = catalog
+        catalog.patient_until = self._clock() + self._pace.first_wait_s
         for part in served:
             if part.source is not None:
                 self._ask(part.source)
