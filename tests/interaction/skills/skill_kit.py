@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import httpx2
@@ -63,8 +64,6 @@ def read(client: httpx2.Client, toolbox: str, uri: str, era: str = "session") ->
 
 
 def _header(value: str) -> str:
-    import base64
-
     if value.isascii() and value == value.strip() and value.isprintable():
         return value
     return f"=?base64?{base64.b64encode(value.encode()).decode()}?="

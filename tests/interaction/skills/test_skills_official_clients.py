@@ -126,23 +126,30 @@ def guided(server: Server) -> str:
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 async def test_agent_framework_discovers_and_loads_skills_through_the_mcp_endpoint(server: Server, guided: str) -> None:
-    from agent_framework import SkillsSourceContext
+    """What an agent run would do: the provider tells the model of the skills, and its tools load them."""
+    from agent_framework import AgentSession, SessionContext
     from agent_framework_foundry_hosting import FoundryToolbox
-    from agent_framework_foundry_hosting._toolbox import _FoundryToolboxSkillsSource
 
-    toolbox = FoundryToolbox(Credential(server.token), url=guided, load_tools=False)
-    async with toolbox:
-        assert toolbox.as_skills_provider() is not None
-        context = SkillsSourceContext(agent=SimpleNamespace(name="tester"))  # pyright: ignore[reportArgumentType]
-        found = await _FoundryToolboxSkillsSource(toolbox).get_skills(context)
-        skills = {skill.frontmatter.name: skill for skill in found}
-        assert set(skills) == {"support-style", "handbook"}
-        assert skills["support-style"].frontmatter.description == "How we answer support questions."
-        assert "Body." in await skills["support-style"].get_content()
-        page = await skills["handbook"].get_resource("references/page-29.md")
-        assert page is not None
-        assert str(await page.read()).startswith("Page 29. ")
-        assert await skills["handbook"].get_resource("references/page-30.md") is None
+    async with FoundryToolbox(Credential(server.token), url=guided, load_tools=False) as toolbox:
+        provider = toolbox.as_skills_provider()
+        context = SessionContext(input_messages=[])
+        agent: Any = SimpleNamespace(name="tester")
+        await provider.before_run(agent=agent, session=AgentSession(), context=context, state={})
+        told = "\n".join(context.instructions)
+        assert "How we answer support questions." in told
+        assert "The whole handbook." in told
+        tools = {tool.name: tool for tool in context.tools}
+
+        async def use(tool: str, **arguments: str) -> str:
+            contents = await tools[tool].invoke(arguments=arguments)
+            return "".join(content.text or "" for content in contents)
+
+        assert "Body." in await use("load_skill", skill_name="support-style")
+        assert "See references/page-29.md." in await use("load_skill", skill_name="handbook")
+        page = await use("read_skill_resource", skill_name="handbook", resource_name="references/page-29.md")
+        assert "Page 29. " in page
+        gone = await use("read_skill_resource", skill_name="handbook", resource_name="references/page-30.md")
+        assert "Page 30" not in gone
 
 
 # --- the seed's curl lines -------------------------------------------------------------------------------------------

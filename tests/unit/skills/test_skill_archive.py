@@ -9,8 +9,8 @@ import zipfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from skill_archives import HOSTILE, SHAPELESS, SKILL, Item, build, many
 
+from kit.skill_archives import HOSTILE, SHAPELESS, SKILL, Item, build, many
 from toolcrib.errors import InvalidPayload, RequestError, TooLarge
 from toolcrib.skills import archive
 from toolcrib.skills.bundle import Bundle, Limits, bundle
