@@ -14,11 +14,12 @@ from collections.abc import Callable
 import msgspec
 
 from toolcrib import wire
+from toolcrib.connections.registry import short_name
 from toolcrib.connections.sealing import Sealer
 from toolcrib.domain import Content, JsonObject, Principal, Promotion, Toolbox, Version
 from toolcrib.errors import InvalidPayload
 from toolcrib.skills.library import references_of
-from toolcrib.storage import records_secrets, records_skills
+from toolcrib.storage import records_connections, records_secrets, records_skills
 from toolcrib.storage import records_toolboxes as records
 from toolcrib.storage.database import Database, Transaction
 from toolcrib.storage.records_toolboxes import NewVersion, Slice
@@ -61,7 +62,7 @@ class Toolboxes:
         self._tell(project, name)
         for listener in self.on_created:
             listener(version)
-        return version, warnings
+        return version, warnings + await self._db.read(lambda tx: _missing_connections(tx, project, body.tools))
 
     async def get(self, project: str, name: str) -> Current:
         return await self._shelf.current(project, name)
@@ -164,6 +165,18 @@ def check_body(body: wire.CreateVersion) -> list[str]:
     except (OverflowError, ValueError) as error:
         raise InvalidPayload(f"A value in the body cannot be kept: {error}.", param="tools") from None
     return warnings
+
+
+def _missing_connections(tx: Transaction, project: str, tools: list[JsonObject]) -> list[str]:
+    """A version may come before its connections; until they are there, those sources cannot be asked."""
+    known = {connection.name for connection in records_connections.list_all(tx, project)}
+    named = ((at, entry.get("project_connection_id")) for at, entry in enumerate(tools))
+    return [
+        f"tools[{at}].project_connection_id names the connection {short_name(wanted)!r}, which does not exist;"
+        f" make it with: toolcrib connection add {short_name(wanted)}"
+        for at, wanted in named
+        if isinstance(wanted, str) and short_name(wanted) not in known
+    ]
 
 
 def _check_policies(policies: JsonObject | None) -> None:
