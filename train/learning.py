@@ -132,7 +132,7 @@ def fit_static(static: Static, teacher: Transformer, texts: Sequence[str], pairs
     owns = passages.where([pair.passage for pair in pairs])
     optimizer = torch.optim.Adam(static.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps, pct_start=0.1)
-    for _ in range(steps):
+    for step in range(steps):
         some = torch.randint(len(bank), (4096,), device=DEVICE)
         text = torch.randint(len(seen), (batch,), device=DEVICE)
         tool = torch.randint(len(bank), (batch // 4,), device=DEVICE)
@@ -146,6 +146,8 @@ def fit_static(static: Static, teacher: Transformer, texts: Sequence[str], pairs
         loss.backward()
         optimizer.step()
         schedule.step()
+        if step % 200 == 0:
+            print(f"table: step {step} of {steps}, loss {loss.item():.3f}", flush=True)
     return static.eval()
 
 

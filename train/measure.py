@@ -13,11 +13,12 @@ from torch import Tensor
 
 from toolcrib.search.documents import Document, read_document
 from toolcrib.search.evaluation import Dataset, Question, judge
+from toolcrib.search.fusion import words_share
 from toolcrib.search.lexical import Postings
 from toolcrib.search.words import query_terms
 from towers import DEVICE
 
-SHARES = ((0.25, 0.0), (0.35, 0.0), (0.2, 0.3))
+SHARES = (0.25, 0.35)
 
 
 class Bench:
@@ -30,8 +31,8 @@ class Bench:
             for tools, questions in data.corpora(mode):
                 documents = [read_document(tool) for tool in tools]
                 ids = [tool["id"] for tool in tools]
-                words, evidence = self._words(documents, questions)
-                self.parts.append((mode, documents, ids, questions, words, evidence))
+                words, shares = self._words(documents, questions)
+                self.parts.append((mode, documents, ids, questions, words, shares))
         self.parts = self.parts[-sets:]
         self.passages = list(dict.fromkeys(d.passage() for part in self.parts for d in part[1]))
         self.queries = list(dict.fromkeys(q.query for part in self.parts for q in part[3]))
@@ -39,13 +40,13 @@ class Bench:
     @staticmethod
     def _words(documents: Sequence[Document], questions: Sequence[Question]) -> tuple[Tensor, Tensor]:
         postings = Postings.build(documents)
-        rows, evidence = [], []
+        rows, shares = [], []
         for question in questions:
-            terms, whole = postings.understood(query_terms(question.query))
-            row = postings.scores(terms)
-            evidence.append(min(1.0, float(row.max()) / max(whole, 1e-9)))
+            asked = query_terms(question.query)
+            row = postings.scores(postings.understood(asked))
+            shares.append(words_share(len(asked)))
             rows.append(row / max(float(row.max()), 1e-9))
-        return torch.tensor(np.stack(rows), device=DEVICE), torch.tensor(evidence, device=DEVICE)
+        return torch.tensor(np.stack(rows), device=DEVICE), torch.tensor(shares, device=DEVICE)
 
     @torch.no_grad()
     def report(
@@ -55,15 +56,13 @@ class Bench:
         tools = dict(zip(self.passages, embed_tools(self.passages), strict=True))
         asked = dict(zip(self.queries, embed_queries(self.queries), strict=True))
         table: dict[str, dict[str, dict[str, list[float]]]] = {}
-        for mode, documents, ids, questions, words, evidence in self.parts:
+        for mode, documents, ids, questions, words, shares in self.parts:
             matrix = torch.stack([tools[d.passage()] for d in documents])
             cosines = torch.stack([asked[q.query] for q in questions]) @ matrix.T
             floor = cosines.min(1, keepdim=True).values.clamp(min=0)
             dense = (cosines - floor).clamp(min=0) / (cosines.max(1, keepdim=True).values - floor)
-            columns = {"dense": dense}
-            for base, slope in SHARES:
-                share = (base + slope * evidence)[:, None]
-                columns[f"{base}+{slope}e"] = share * words + (1 - share) * dense
+            columns = {"dense": dense, "fused": shares[:, None] * words + (1 - shares[:, None]) * dense}
+            columns |= {f"words {share}": share * words + (1 - share) * dense for share in SHARES}
             for column, scores in columns.items():
                 for question, best in zip(questions, scores.topk(10, 1).indices.tolist(), strict=True):
                     gain = judge([ids[i] for i in best], question.gold)[3]
@@ -76,5 +75,5 @@ def show(title: str, report: dict[str, dict[str, dict[str, float]]]) -> None:
     for mode, columns in report.items():
         line = [f"{column} {np.mean(list(sets.values())):.4f}" for column, sets in columns.items()]
         print(f"{title:28s} {mode:5s}", " | ".join(line), flush=True)
-    best = report["own"]["0.25+0.0e"]
+    best = report["own"]["fused"]
     print(" " * 28, " ".join(f"{name[:8]} {100 * value:.1f}" for name, value in best.items()), flush=True)

@@ -93,7 +93,7 @@ def vectors(model: Transformer, texts: Sequence[str], tokenizer: Tokenizer, limi
     order = torch.argsort(block.lengths)
     out = torch.empty(len(block.texts), WIDTH, device=DEVICE)
     for part in order.split(2048):
-        with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
+        with torch.autocast(DEVICE, torch.bfloat16):
             out[part] = model(*block.framed(part))
     return out[block.where(texts)]
 
@@ -105,7 +105,8 @@ def first_table(model: Transformer) -> tuple[Tensor, Tensor]:
     model.eval()
     for ids in torch.arange(VOCABULARY, device=DEVICE).split(2048):
         text = torch.stack([torch.full_like(ids, CLS), ids, torch.full_like(ids, SEP)], 1)
-        rows.append(model(text, torch.ones_like(text)))
+        with torch.autocast(DEVICE, torch.bfloat16):
+            rows.append(model(text, torch.ones_like(text)))
     table = torch.cat(rows)
     _, _, directions = torch.linalg.svd(table[1000:], full_matrices=False)
     out = directions[:TABLE_WIDTH]

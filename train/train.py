@@ -21,6 +21,7 @@ from torch import Tensor
 from corpus import fingerprint, metatool, operations, written_requests
 from learning import Recipe, fine_tune, fit_static
 from measure import Bench, show
+from reduced import fine_tune_top
 from towers import (
     DEVICE,
     PASSAGE_TOKENS,
@@ -45,8 +46,12 @@ def main() -> None:
     for name in ("start", "data", "evaluation", "out"):
         asked.add_argument(f"--{name}", type=Path, required=True)
     asked.add_argument("--without-metatool", action="store_true", help="leave MetaTool's labelled queries out")
+    asked.add_argument("--reduced", action="store_true", help="the schedule for a machine without an accelerator")
     asked.add_argument("--quick", action="store_true", help="a few steps on the CPU, to see that the script runs")
     options = asked.parse_args()
+    if options.reduced:
+        run_reduced(options.start, options.data, options.evaluation, options.out)
+        return
     run(options.start, options.data, options.evaluation, options.out, not options.without_metatool, options.quick)
 
 
@@ -102,6 +107,27 @@ def run(start: Path, data: Path, evaluation: Path, out: Path, with_metatool: boo
     inputs = [*sorted(data.glob("*.gz")), evaluation / "pool.jsonl.gz", evaluation / "queries.jsonl.gz"]
     (out / "inputs.json").write_text(json.dumps(fingerprint(inputs), indent=1))
     told("done")
+
+
+def run_reduced(start: Path, data: Path, evaluation: Path, out: Path) -> None:
+    """The last two layers on the written requests, then the table; about an hour on two cores."""
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = Tokenizer.from_file(str(start / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    requests = written_requests(data, evaluation)
+    model = Transformer(starting_weights(start))
+    fine_tune_top(model, requests, tokenizer, Recipe(epochs=3, batch=256, rate=2e-4))
+    static = teach_reduced(model, data, evaluation, tokenizer)
+    write(out, model, static)
+
+
+def teach_reduced(model: Transformer, data: Path, evaluation: Path, tokenizer: Tokenizer) -> Static:
+    """The table from the requests, a quarter of the operations, and MetaTool's queries without their labels."""
+    requests, mined = written_requests(data, evaluation), operations(data)[::4]
+    texts = list(dict.fromkeys(pair.query for pair in [*requests, *mined, *metatool(data, evaluation)[::2]]))
+    static = Static(*first_table(model), token_weights(texts, tokenizer))
+    return fit_static(static, model, texts, [*requests, *mined[::3]], tokenizer, steps=1000, batch=512, rate=4e-3)
 
 
 def starting_weights(start: Path) -> dict[str, Tensor]:

@@ -178,10 +178,11 @@ class ToolIndex:
         return cls(names, documents, _numbered(documents), postings, directory, vectors, encoder, cache)
 
     def _read(self, query: str) -> _Reading:
-        terms, whole = self._postings.understood(query_terms(query))
+        asked = query_terms(query)
+        terms = self._postings.understood(asked)
         words = self._postings.scores(terms)
         vector = self._encoder.embed_query(query)
-        fused = fuse(words, whole, None if vector is None else self._vectors.cosines(vector), self._visible)
+        fused = fuse(words, len(asked), None if vector is None else self._vectors.cosines(vector), self._visible)
         boosts = self._named(query)
         for slot, boost in boosts.items():
             fused.scores[slot] += boost

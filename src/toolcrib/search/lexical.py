@@ -125,19 +125,16 @@ class Postings:
             size,
         )
 
-    def understood(self, query_terms: Sequence[str]) -> tuple[list[QueryTerm], float]:
-        """The query's terms found here with their weights, and the weight of the whole query, strangers included."""
+    def understood(self, query_terms: Sequence[str]) -> list[QueryTerm]:
+        """The query's terms that stand here, the rarest first, with what each is worth."""
         known: list[QueryTerm] = []
-        total = 0.0
         for term, count in Counter(query_terms).items():
             row = self.rows.get(term)
             holders = 0 if row is None else int(self.starts[row + 1] - self.starts[row])
-            weight = self._rarity(holders) * (1 + math.log(count))
-            total += weight
             if row is not None and holders:
-                known.append(QueryTerm(term, row, weight))
+                known.append(QueryTerm(term, row, self._rarity(holders) * (1 + math.log(count))))
         known.sort(key=lambda term: -term.weight)
-        return known[:_MAX_QUERY_TERMS], total
+        return known[:_MAX_QUERY_TERMS]
 
     def scores(self, query: Sequence[QueryTerm]) -> Floats:
         """The BM25F score of every slot."""
