@@ -21,6 +21,7 @@ from toolcrib.web.routes import ROUTES, Route, Router
 
 log = logging.getLogger("toolcrib.web")
 _MOST_LENGTH_DIGITS = 18
+CLIENT_REQUEST_ID = b"x-ms-client-request-id"
 
 
 class ClientGone(Exception):
@@ -50,9 +51,10 @@ class Edge:
         self._id_prefix = secrets.token_hex(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = self._request_id(scope)
+        headers = dict(scope["headers"])
+        request_id = self._request_id(headers)
         try:
-            response = await self._respond(scope, receive, send, request_id)
+            response = await self._respond(scope, headers, receive, send, request_id)
         except ToolcribError as error:
             response = problem(error)
         except ClientGone:
@@ -61,12 +63,13 @@ class Edge:
             log.exception("request %s: %s %r crashed", request_id, scope["method"], scope["path"][:200])
             response = crash(request_id)
         if response is not None:
-            await _send(send, response, request_id, with_body=scope["method"] != "HEAD")
+            echoed = CLIENT_REQUEST_ID in headers
+            await _send(send, response, request_id, echoed=echoed, with_body=scope["method"] != "HEAD")
 
-    async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
+    async def _respond(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
+    ) -> Response | None:
         """The answer; None when the handler has already streamed it."""
-        raw_headers = scope["headers"]
-        headers = dict(raw_headers)
         self._doorkeeper.check_origin(headers)
         route, params = self._router.match(scope["method"], _path(scope))
         query = parse_query(scope["query_string"])
@@ -93,16 +96,17 @@ class Edge:
             request_id,
             receive,
             send,
-            raw_headers,
+            scope["headers"],
         )
         return await route.handler(self._gateway if route.is_mcp else self._crib, request)
 
-    def _request_id(self, scope: Scope) -> str:
-        for name, value in scope["headers"]:
-            if name in (b"x-ms-client-request-id", b"x-request-id") and len(value) <= 128:
-                text = value.decode("latin-1")
-                if text.isascii() and text.isprintable():
-                    return text
+    def _request_id(self, headers: dict[bytes, bytes]) -> str:
+        """The client's own id for the request if it sent a decent one, else one of ours."""
+        sent = headers.get(CLIENT_REQUEST_ID) or headers.get(b"x-request-id")
+        if sent is not None and len(sent) <= 128 and sent.isascii():
+            text = sent.decode("ascii")
+            if text.isprintable():
+                return text
         return f"{self._id_prefix}-{next(self._ids)}"
 
 
@@ -133,10 +137,11 @@ def _path(scope: Scope) -> str:
     return raw.decode("latin-1") if b"%" in raw else scope["path"]
 
 
-async def _send(send: Send, response: Response, request_id: str, *, with_body: bool) -> None:
-    echoed: Header = (b"x-request-id", request_id.encode())
-    again: Header = (b"x-ms-client-request-id", request_id.encode())
+async def _send(send: Send, response: Response, request_id: str, *, echoed: bool, with_body: bool) -> None:
+    identity = request_id.encode()
     length: Header = (b"content-length", b"%d" % len(response.body))
-    headers = [*response.headers, length, echoed, again]
+    headers = [*response.headers, length, (b"x-request-id", identity)]
+    if echoed:
+        headers.append((CLIENT_REQUEST_ID, identity))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body if with_body else b""})

@@ -42,10 +42,7 @@ class Route:
     is_mcp: bool = False
     takes_files: bool = False  # besides `reads`: a multipart body or a ZIP, up to the limit of uploads
     gives_zip: bool = False  # instead of `answers`
-
-    @property
-    def needs_api_version(self) -> bool:
-        return self.path.startswith("/api/")
+    needs_api_version: bool = True
 
     @property
     def operation(self) -> str:
@@ -75,9 +72,9 @@ def _skill(method: str, path: str, handler: Handler, role: Role, summary: str, *
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/healthz", health.healthz, None, "Is the process up?", wire.Health),
-    Route("GET", "/readyz", health.readyz, None, "Can it answer requests?", wire.Health),
-    Route("GET", "/openapi.json", health.openapi, None, "This description.", dict[str, Any]),
+    Route("GET", "/healthz", health.healthz, None, "Is the process up?", wire.Health, needs_api_version=False),
+    Route("GET", "/readyz", health.readyz, None, "Can it answer requests?", wire.Health, needs_api_version=False),
+    Route("GET", "/openapi.json", health.openapi, None, "This description.", dict[str, Any], needs_api_version=False),
     # toolboxes
     _box("GET", "", toolboxes.list_, Role.viewer, "List toolboxes.", answers=wire.Page[wire.Toolbox], query=PAGING),
     _box("GET", "/{name}", toolboxes.get, Role.viewer, "Get a toolbox.", answers=wire.Toolbox),

@@ -370,7 +370,8 @@ def test_what_is_hardly_http_gets_the_envelope_too(server: Server, request_bytes
 def test_the_request_id_is_echoed_unless_it_could_hurt(client: httpx2.Client) -> None:
     for name in ("x-ms-client-request-id", "x-request-id"):
         answer = client.get("/toolboxes", headers={name: "abc-123"})
-        assert answer.headers["x-request-id"] == answer.headers["x-ms-client-request-id"] == "abc-123"
+        assert answer.headers["x-request-id"] == "abc-123"
+        assert answer.headers.get("x-ms-client-request-id") == ("abc-123" if name.startswith("x-ms") else None)
     for bad in ("x" * 129, "é".encode(), "a\tb"):
         answer = client.get("/toolboxes", headers={"x-ms-client-request-id": bad})
         assert answer.status_code == 200

@@ -1,0 +1,145 @@
+"""What the gateway costs: a call against a raw echo, the hop against a direct call, 10,000 tools against a hundred.
+
+`python -m bench.gateway`. Every ratio is taken within this run; FastMCP's proxy is measured beside ours.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import ExitStack
+
+from bench.load import Case, Figure, call, free_port, http, interleave, rss_mib, started, uvicorn
+
+TOKEN = "bench-operator-token-0123456789"
+BOX = "/api/projects/default/toolboxes/bench"
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+AUTH = {"authorization": f"Bearer {TOKEN}"}
+
+
+def main() -> None:
+    short_circuit()
+    print()
+    hop()
+    print()
+    sizes()
+
+
+def short_circuit() -> None:
+    """tools/call with only the upstream's socket missing, against a raw ASGI echo."""
+    with ExitStack() as stack:
+        raw = _raw(stack)
+        cases = [Case("raw ASGI echo", *raw, _call("/mcp", "echo"))]
+        for auth in ("on", "off"):
+            server = _server(stack, 100, auth)
+            cases.append(Case(f"tools/call, auth {auth}", *server, _call(f"{BOX}/mcp?api-version=v1", "up.echo")))
+            legacy = _call(f"{BOX}/mcp?api-version=v1", "up.echo", modern=False)
+            cases.append(Case(f"tools/call, session era, auth {auth}", *server, legacy))
+        figures = interleave(cases)
+    print("A call with only the upstream's socket missing (CPU per request, 32 connections)")
+    goals = {"tools/call, auth on": 3.0, "tools/call, auth off": 2.0}
+    goals |= {"tools/call, session era, auth on": 3.5, "tools/call, session era, auth off": 2.5}
+    _table(figures, "raw ASGI echo", goals)
+
+
+def hop() -> None:
+    """Through the gateway to a raw-ASGI MCP upstream, against going there directly."""
+    with ExitStack() as stack:
+        upstream = _raw(stack)
+        server = _toolcrib(stack, upstream[1])
+        direct = Case("direct", *upstream, _call("/mcp", "echo"))
+        through = Case("through toolcrib", *server, _call(f"{BOX}/mcp?api-version=v1", "up.echo"))
+        one = interleave([direct, through], connections=1, requests=1000)
+        many = interleave([direct, through], connections=32)
+        fastmcp = _fastmcp_proxy(stack, upstream[1])
+        peer = interleave([fastmcp], rounds=3, connections=1, requests=15)
+    added = one["through toolcrib"].p50 - one["direct"].p50
+    print("The hop in front of a raw-ASGI upstream")
+    print(f"  added p50, 1 connection      {added:7.2f} ms   (goal ≤ 0.5)")
+    print(
+        f"  share of direct throughput   {many['through toolcrib'].rate / many['direct'].rate:7.2f}      (goal ≥ 0.6)"
+    )
+    print(f"  CPU per call                 {many['through toolcrib'].cpu:7.0f} µs")
+    print(f"  FastMCP's proxy, p50         {peer['fastmcp'].p50:7.2f} ms   CPU {peer['fastmcp'].cpu:.0f} µs")
+
+
+def sizes() -> None:
+    """A call among ten thousand tools against one among a hundred, and what they weigh."""
+    with ExitStack() as stack:
+        cases = []
+        for count in (100, 10_000):
+            server = _server(stack, count, "off")
+            cases.append(Case(f"{count} tools", *server, _call(f"{BOX}/mcp?api-version=v1", "up.echo")))
+        figures = interleave(cases)
+        weight = rss_mib(cases[1].process)
+    ratio = figures["10000 tools"].cpu / figures["100 tools"].cpu
+    print(f"tools/call at 10,000 tools costs {ratio:.2f}× of 100 tools (goal ≤ 1.2)")
+    print(f"RSS at 10,000 tools, no search index: {weight:.0f} MiB (goal ≤ 150)")
+
+
+def _call(path: str, name: str, *, modern: bool = True) -> bytes:
+    params: dict[str, object] = {"name": name, "arguments": {"text": "x" * 100}}
+    headers = {**AUTH, "mcp-protocol-version": "2025-06-18"}
+    if modern:
+        params["_meta"] = META
+        headers |= {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, separators=(",", ":"))
+    return http("POST", path, body.encode(), headers)
+
+
+def _raw(stack: ExitStack) -> tuple:
+    port = free_port()
+    return stack.enter_context(started(*uvicorn("bench.raw_apps:app", port), port=port)), port
+
+
+def _server(stack: ExitStack, tools: int, auth: str) -> tuple:
+    data = stack.enter_context(tempfile.TemporaryDirectory())
+    port = free_port()
+    env = {"TOOLCRIB_AUTH": auth, "TOOLCRIB_ADMIN_TOKEN": TOKEN}
+    command = ("-m", "bench.short_circuit", data, str(port), str(tools))
+    process = stack.enter_context(started(*command, port=port, env=env))
+    _stock(port, "http://127.0.0.1:9/mcp")
+    return process, port
+
+
+def _toolcrib(stack: ExitStack, upstream_port: int) -> tuple:
+    data = stack.enter_context(tempfile.TemporaryDirectory())
+    port = free_port()
+    env = {"TOOLCRIB_ADMIN_TOKEN": TOKEN, "TOOLCRIB_LOG_LEVEL": "error"}
+    command = ("-m", "toolcrib", "serve", "--port", str(port), "--data", data)
+    process = stack.enter_context(started(*command, port=port, env=env))
+    _stock(port, f"http://127.0.0.1:{upstream_port}/mcp")
+    return process, port
+
+
+def _stock(port: int, url: str) -> None:
+    entry = {"type": "mcp", "server_label": "up", "server_url": url}
+    call(port, f"{BOX}/versions?api-version=v1", {"tools": [entry]}, AUTH)
+    call(port, f"{BOX}/mcp?api-version=v1", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, AUTH)
+
+
+def _fastmcp_proxy(stack: ExitStack, upstream_port: int) -> Case:
+    port = free_port()
+    code = (
+        "from fastmcp.server import create_proxy; import uvicorn;"
+        f"p = create_proxy('http://127.0.0.1:{upstream_port}/mcp');"
+        f"uvicorn.run(p.http_app(stateless_http=True, json_response=True), port={port}, log_level='error')"
+    )
+    process = stack.enter_context(started("-c", code, port=port))
+    return Case("fastmcp", process, port, _call("/mcp", "echo"))
+
+
+def _table(figures: dict[str, Figure], base: str, goals: dict[str, float]) -> None:
+    for name, figure in figures.items():
+        goal = f"(goal ≤ {goals[name]})" if name in goals else ""
+        print(
+            f"  {name:36s} {figure.cpu:7.1f} µs  {figure.cpu / figures[base].cpu:5.2f}×  {figure.rate:7.0f}/s  {goal}"
+        )
+
+
+if __name__ == "__main__":
+    main()
