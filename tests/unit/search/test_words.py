@@ -37,7 +37,10 @@ def test_stems_are_those_of_porters_paper(word: str, root: str) -> None:
 
 
 def test_words_of_one_family_share_a_stem() -> None:
-    assert len({stem(word) for word in ("connect", "connects", "connected", "connecting", "connection", "connections")}) == 1
+    assert (
+        len({stem(word) for word in ("connect", "connects", "connected", "connecting", "connection", "connections")})
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
