@@ -40,6 +40,8 @@ TABLE: dict[str, int] = {
     f"POST {BOXES}/{{name}}/sources/refresh": EDITOR,
     f"GET {BOXES}/{{name}}/drift": VIEWER,
     f"POST {BOXES}/{{name}}/drift": EDITOR,
+    f"GET {BOXES}/{{name}}/autopins": AGENT,
+    f"DELETE {BOXES}/{{name}}/autopins": AGENT,
     f"POST {BOXES}/{{name}}/mcp": AGENT,
     f"GET {BOXES}/{{name}}/mcp": AGENT,
     f"DELETE {BOXES}/{{name}}/mcp": AGENT,
