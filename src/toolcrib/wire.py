@@ -140,8 +140,6 @@ class Diff(Answer, frozen=True):
 
 # --- skills ----------------------------------------------------------------------------------------------------------
 
-SkillName = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?\Z", description="lowercase, digits, `-`")]
-
 
 class SkillInlineContent(Request, frozen=True):
     """A skill of one file: the fields of its SKILL.md."""

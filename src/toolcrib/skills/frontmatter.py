@@ -20,8 +20,9 @@ from toolcrib.errors import InvalidPayload
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
-_LONGEST_HEAD = 64 * 1024
+_LONGEST_HEAD = 16 * 1024  # PyYAML reads some 100 kB in a second, and nobody writes as much
 _DEEPEST = 16
+_MOST_BRACKETS = 500
 _HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _TOOL = re.compile(r"(?:\([^)]*\)|[^\s,(])+")
@@ -136,10 +137,11 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        names = [key.value for key, _ in node.value]
-        repeated = next((name for i, name in enumerate(names) if name in names[:i]), None)
-        if repeated is not None:
-            raise _Refused(f"the field {str(repeated)[:100]!r} is there twice")
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise _Refused(f"the field {str(key.value)[:100]!r} is there twice")
+            seen.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
@@ -161,6 +163,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _load(head: str) -> dict[str, Any]:
+    if head.count("[") + head.count("{") > _MOST_BRACKETS:  # PyYAML takes their square in time when they nest
+        raise InvalidPayload("The front matter of SKILL.md has too many brackets.", param="SKILL.md")
     try:
         loaded: Any = yaml.load(head, Loader=_Loader)  # noqa: S506 - a SafeLoader with less
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:

@@ -162,7 +162,7 @@ class Skills:
 
         done, toolboxes = await self._db.write(run)
         before = self._served.pop(project, {})
-        spoken_of = {p.uri for s in before.values() for p in s.places.values() if p.skill.skill == name}
+        spoken_of = {uri for served in before.values() for uri in served.uris.get(name, ())}
         change = SkillChange(project, name, tuple(toolboxes), (INDEX, *sorted(spoken_of | {uri_of(name)})))
         for listener in self.on_changed:
             listener(change)

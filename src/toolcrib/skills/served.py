@@ -59,6 +59,7 @@ class Served:
     entries: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # of `skills/list`, by URI
     index: bytes = b""  # what a read of it gives
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    uris: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  # of each skill, by name
     documents: tuple[SkillDocument, ...] = ()
     keywords: Mapping[str, str] = field(default_factory=dict[str, str])  # name of a tool as skills spell it → text
     missing: tuple[str, ...] = ()
@@ -71,12 +72,14 @@ def serve(skills: Iterable[SkillVersion], missing: Iterable[str] = ()) -> Served
     skills = tuple(skills)
     entries = {uri_of(s.skill): _entry(s) for s in skills}
     digests = [f"{s.id}\0{s.manifest.digest}\0{s.manifest.archive_digest}" for s in skills]
+    found = {s.skill: list(_places(s)) for s in skills}
     return Served(
         digest=hashlib.sha256("\1".join(digests).encode()).hexdigest(),
         resources=b",".join(_resources(skills)),
         entries=entries,
         index=contents(INDEX, _encode(_index(skills))),
-        places={place.uri if spelt is None else spelt: place for s in skills for spelt, place in _places(s)},
+        places={place.uri if spelt is None else spelt: place for each in found.values() for spelt, place in each},
+        uris={name: tuple(place.uri for spelt, place in each if spelt is None) for name, each in found.items()},
         documents=tuple(SkillDocument(s.skill, s.manifest.description, uri_of(s.skill)) for s in skills),
         keywords=_keywords(skills),
         missing=tuple(missing),

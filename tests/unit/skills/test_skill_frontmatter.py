@@ -87,6 +87,8 @@ def test_line_ends_and_a_byte_order_mark_are_no_matter(text: str) -> None:
         ("just text", "SKILL.md"),
         (f"{GOOD}\n7: x", "7"),
         (f"{GOOD}\nx: {'[' * 200}{']' * 200}", "SKILL.md"),
+        (f"{GOOD}\nx: {'[' * 7000}", "SKILL.md"),
+        (f"{GOOD}\n? [a]\n: b", "SKILL.md"),
         (f"{GOOD}\nx: " + '"\\ud800"', "SKILL.md"),
     ],
 )
