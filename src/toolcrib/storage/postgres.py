@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 
-from toolcrib.errors import AlreadyRunning, BadSettings, Conflict, StorageFailed
+from toolcrib.errors import AlreadyRunning, BadSettings, Conflict, InvalidPayload, StorageFailed
 from toolcrib.storage.database import Row, Transaction
 
 T = TypeVar("T")
@@ -71,6 +71,10 @@ class PostgresDatabase:
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 return verb(PostgresTransaction(cursor))
+        except psycopg.DataError:  # SQLite keeps a NUL in a text and a number of any size, PostgreSQL does not
+            raise InvalidPayload(
+                "A value of the request cannot be kept: a NUL in a text, or a number too large."
+            ) from None
         except psycopg.IntegrityError:
             raise Conflict(
                 "What this request builds on was changed or deleted at the same time.", hint="look and try again"

@@ -410,3 +410,23 @@ def test_keys_and_projects_refuse_what_they_cannot_be(
     for key in ("x", "%00", "a%2Fb", "0123456789ab"):
         check_refusal(client.delete(f"/keys/{key}"), 404)
     assert stored() == before
+
+
+def test_a_nul_where_a_name_or_text_is_meant_is_never_the_servers_fault(client: httpx2.Client) -> None:
+    """PostgreSQL cannot keep one, SQLite can: whichever it is, the asker is told, or it works."""
+    client.post("/toolboxes/nul/versions", json={"tools": [WEB]}).raise_for_status()
+    properties = {
+        "authType": "None",
+        "category": "RemoteTool",
+        "target": "https://a.example/\0",
+        "metadata": {"a": "\0"},
+    }
+    answers = [
+        client.get("/toolboxes/nul/autopins", params={"api-version": "v1", "principal": "a\0b"}),
+        client.put("/connections/nul", json={"properties": properties}),
+        client.post("/toolboxes/nul/versions", json={"tools": [{**WEB, "description": "\0"}], "description": "\0"}),
+        client.post("/toolboxes/nul/versions", json={"tools": [WEB], "metadata": {"\0": "\0"}}),
+        client.get("/skills/a%00b"),
+        client.get("/toolboxes/a%00b"),
+    ]
+    assert [a.status_code for a in answers if a.status_code >= 500] == []
