@@ -26,6 +26,7 @@ _MOST_BRACKETS = 500
 _HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _TOOL = re.compile(r"(?:\([^)]*\)|[^\s,(])+")
+_UNUSUAL = re.compile(r"[^\n -~\xa0-\u2027\u202a-\ufefe\uff00-\U0010ffff]")  # line ends of other worlds, controls
 _RESERVED_METADATA = "io.modelcontextprotocol/"
 NAME_RULE = "1 to 64 lowercase letters, digits and single hyphens, not at either end"
 
@@ -145,6 +146,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Plain YAML; text that a reader of YAML 1.1 or 1.2 could take for something else is quoted."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = '"' if _UNUSUAL.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)  # pyright: ignore[reportUnknownMemberType] - PyYAML is half typed
+
+
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -152,14 +164,12 @@ for _tag, _pattern, _first in (
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
 ):
     _resolver = re.compile(rf"^(?:{_pattern})$")
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _resolver, list(_first))  # pyright: ignore[reportUnknownMemberType] - PyYAML is half typed
+    for _side in (_Loader, _Dumper):
+        _side.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _resolver, list(_first))  # pyright: ignore[reportUnknownMemberType] - PyYAML is half typed
 
 
-class _Dumper(yaml.SafeDumper):
-    """Plain YAML; text that any reader could take for something else is quoted, as PyYAML does by itself."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))  # PyYAML reads 010 as eight
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _load(head: str) -> dict[str, Any]:
@@ -191,5 +201,7 @@ def _check_json(value: object, depth: int) -> None:
             _check_json(child, depth + 1)
     elif not isinstance(value, str | int | float | None) or (isinstance(value, float) and not math.isfinite(value)):
         raise InvalidPayload("The front matter of SKILL.md holds a value that JSON has no word for.", param="SKILL.md")
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise InvalidPayload("The front matter of SKILL.md holds a number of more than 64 bits.", param="SKILL.md")
     elif isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         raise InvalidPayload("The front matter of SKILL.md holds half a character.", param="SKILL.md")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib import wire
@@ -43,11 +43,11 @@ def test_tools_are_read_in_every_spelling_in_use(tools: str) -> None:
 
 
 def test_dates_and_yes_stay_text_as_yaml_1_2_has_it() -> None:
-    fields = frontmatter.read(md(f"{GOOD}\ncreated: 2026-11-15\nanswer: yes\ncount: 3\nshare: 0.5\nnone: ~")).fields
+    fields = frontmatter.read(md(f"{GOOD}\ncreated: 2026-11-15\nanswer: yes\ncount: 010\nshare: 0.5\nnone: ~")).fields
     assert {k: fields[k] for k in ("created", "answer", "count", "share", "none")} == {
         "created": "2026-11-15",
         "answer": "yes",
-        "count": 3,
+        "count": 10,
         "share": 0.5,
         "none": None,
     }
@@ -89,6 +89,9 @@ def test_line_ends_and_a_byte_order_mark_are_no_matter(text: str) -> None:
         (f"{GOOD}\nx: {'[' * 200}{']' * 200}", "SKILL.md"),
         (f"{GOOD}\nx: {'[' * 7000}", "SKILL.md"),
         (f"{GOOD}\n? [a]\n: b", "SKILL.md"),
+        (f"{GOOD}\nx: {'9' * 30}", "SKILL.md"),
+        (f"{GOOD}\nx: {'9' * 9000}", "SKILL.md"),
+        (f"{GOOD}\nx: 1e999", "SKILL.md"),
         (f"{GOOD}\nx: " + '"\\ud800"', "SKILL.md"),
     ],
 )
@@ -109,9 +112,10 @@ def test_a_head_of_a_million_lines_is_refused_without_being_read() -> None:
         frontmatter.read(md(GOOD + "\nx: y" * 1_000_000))
 
 
-text = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=80).filter(str.strip)
+text = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=80).filter(str.strip)
 
 
+@example("0e0", "x", None, {"1e5": "yes", "a": "0o17", "b": "2026-11-15", "c": "~", "d": ".5", "e": "null"})
 @given(description=text, instructions=text, license=st.none() | text, metadata=st.dictionaries(text, text, max_size=3))
 def test_what_is_sent_inline_reads_back_as_it_was_sent(
     description: str, instructions: str, license: str | None, metadata: dict[str, str]
