@@ -55,8 +55,6 @@ TABLE: dict[str, int] = {
     f"DELETE {PROJECT}/connections/{{connection}}": EDITOR,
     f"POST {PROJECT}/connections/{{connection}}/getConnectionWithCredentials": EDITOR,
     f"POST {PROJECT}/connections/{{connection}}/test": EDITOR,
-    f"GET {BOXES}/{{name}}/autopins": AGENT,
-    f"DELETE {BOXES}/{{name}}/autopins": AGENT,
     f"GET {SKILLS}": VIEWER,
     f"GET {SKILLS}/{{skill}}": VIEWER,
     f"POST {SKILLS}/{{skill}}": EDITOR,
