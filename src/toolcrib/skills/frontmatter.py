@@ -69,6 +69,8 @@ def check(fields: Mapping[str, Any]) -> Frontmatter:
         raise _wrong("name", f"must be {NAME_RULE}")
     if not isinstance(description, str) or not description.strip() or len(description) > LONGEST_DESCRIPTION:
         raise _wrong("description", f"must be text of 1 to {LONGEST_DESCRIPTION} characters")
+    if "\0" in description:  # a PostgreSQL text cannot hold one, and no reader needs it
+        raise _wrong("description", "must not hold a NUL")
     if not isinstance(fields.get("license", ""), str):
         raise _wrong("license", "must be text")
     compatibility = fields.get("compatibility", "any")

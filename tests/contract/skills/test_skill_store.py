@@ -162,6 +162,7 @@ def test_files_that_make_no_skill_are_refused_and_nothing_is_kept(
         ({"inline_content": {}}, "inline_content"),
         (inline(""), "inline_content.description"),
         (inline("d" * 1025), "inline_content.description"),
+        (inline("a\0b"), "description"),
         (inline(compatibility="c" * 501), "inline_content.compatibility"),
         (inline(metadata={"a": 1}), "inline_content.metadata"),
         (inline(metadata={"io.modelcontextprotocol/x": "y"}), "metadata.io.modelcontextprotocol/x"),
