@@ -8,16 +8,18 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 
 import msgspec
 import uvicorn
 
 from toolcrib import wire
 from toolcrib.access import OPERATOR, Access
-from toolcrib.catalog.indexes import Indexes
+from toolcrib.catalog.encoders import EmbeddingsEndpoint, Fastembed
+from toolcrib.catalog.indexes import Indexes, RecentVectors
 from toolcrib.catalog.refresh import Catalogs, Pace
 from toolcrib.connections.registry import Connections
 from toolcrib.connections.sealing import Sealer, load_key, write_private
@@ -27,7 +29,7 @@ from toolcrib.errors import BadSettings, NotFound, SealKeyMismatch
 from toolcrib.gateway.changes import Changes
 from toolcrib.gateway.endpoint import Gateway
 from toolcrib.http import Receive, Scope, Send
-from toolcrib.search import MemoryCache, best_installed
+from toolcrib.search import Encoder, WordsOnly, best_installed, full_transformer, static_table, two_towers
 from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
 from toolcrib.settings import StdioCommand as DemoCommand
 from toolcrib.skills.bundle import Limits as SkillLimits
@@ -261,7 +263,8 @@ def _open_counter(
     stack.push_async_callback(catalogs.aclose)
     calls = CallLog(db)
     stack.push_async_callback(calls.close)
-    indexes = Indexes(settings.data_dir / "indexes", best_installed, best_installed, MemoryCache())
+    quick, best, costs = _encoders(settings)
+    indexes = Indexes(settings.data_dir / "indexes", quick, best, RecentVectors(), queries_cost=costs)
     stack.push_async_callback(indexes.close)
     usage = Usage(db) if settings.autopin == "on" else None
     if usage is not None:
@@ -271,6 +274,21 @@ def _open_counter(
     calls.start()
     stack.callback(asyncio.create_task(catalogs.run()).cancel)
     return Counter(catalogs, indexes, plumbing, calls, usage, skills)
+
+
+def _encoders(settings: Settings) -> tuple[Callable[[], Encoder], Callable[[], Encoder], bool]:
+    """(what answers at once, what replaces it, whether that one takes its time for a query)."""
+    if settings.search_model == "endpoint":
+        url = settings.embeddings_url or ""
+        endpoint = EmbeddingsEndpoint(url, settings.embeddings_model, settings.embeddings_key)
+        return WordsOnly, lambda: endpoint, True
+    if settings.search_model == "fastembed":
+        fastembed = Fastembed(settings.embeddings_model)
+        return WordsOnly, lambda: fastembed, True
+    ours = {"words": WordsOnly, "table": static_table, "towers": two_towers, "transformer": full_transformer}
+    best = cache(ours.get(settings.search_model, best_installed))
+    is_bare = settings.search_model == "words" or isinstance(best_installed(), WordsOnly)
+    return (WordsOnly if is_bare else cache(static_table)), best, settings.search_model == "transformer"
 
 
 def _connect(crib: Crib, changes: Changes) -> None:

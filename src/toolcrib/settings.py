@@ -87,6 +87,21 @@ class Settings:
         "How tools are named where a client does not choose: `label.tool`, `label___tool` or a safe form.",
         env="TOOLCRIB_TOOL_NAMES",
     )
+    search_model: Literal["auto", "words", "table", "towers", "transformer", "endpoint", "fastembed"] = _setting(
+        "auto",
+        "What search ranks with besides words: the best installed (`auto`: two towers, else the table), nothing,"
+        " one of ours (`transformer` embeds queries too, at some milliseconds each), or one of the two below.",
+        env="TOOLCRIB_SEARCH_MODEL",
+    )
+    embeddings_url: str | None = _setting(
+        None, "An OpenAI-compatible server for `search_model = endpoint`.", env="TOOLCRIB_EMBEDDINGS_URL"
+    )
+    embeddings_model: str = _setting(
+        "text-embedding-3-small", "The model named to that server, or to fastembed.", env="TOOLCRIB_EMBEDDINGS_MODEL"
+    )
+    embeddings_key: str | None = _setting(
+        None, "The bearer token for that server.", env="TOOLCRIB_EMBEDDINGS_KEY", secret=True
+    )
     autopin: Literal["on", "off"] = _setting(
         "on", "`off` stops learning which tools each principal uses, and pins none by use.", env="TOOLCRIB_AUTOPIN"
     )
@@ -228,6 +243,8 @@ def _check(settings: Settings) -> Settings:
         )
     if settings.database_url is not None and not settings.database_url.startswith(("postgresql://", "postgres://")):
         raise BadSettings("TOOLCRIB_DATABASE_URL must start with postgresql://; leave it out for SQLite.")
+    if settings.search_model == "endpoint" and settings.embeddings_url is None:
+        raise BadSettings("search_model = endpoint needs embeddings_url (TOOLCRIB_EMBEDDINGS_URL).")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise BadSettings("tls_cert and tls_key go together.")
     return settings

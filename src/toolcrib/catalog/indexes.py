@@ -18,26 +18,51 @@ from typing import Any
 
 from toolcrib.catalog.snapshot import Snapshot
 from toolcrib.catalog.tools import Tool
-from toolcrib.search import Encoder, ToolIndex, UnreadableIndex, VectorCache
+from toolcrib.search import Encoder, Hit, ToolIndex, UnreadableIndex, VectorCache
 
 log = logging.getLogger(__name__)
 _MOST_INDEXES = 64
+_MOST_VECTORS = 20_000
+_IDLE_S = 65.0
 _MOST_REUSED_SHARE = 0.2  # of the tools may differ for an old index to be worth changing
 
 Keywords = Mapping[str, str]
 """Dotted tool name → more text to find it by (what skills say of it)."""
 
 
+class RecentVectors:
+    """The vectors used last, by model and content, so that versions which share tools embed them once."""
+
+    def __init__(self) -> None:
+        self._vectors: OrderedDict[tuple[str, str], Any] = OrderedDict()
+
+    def get(self, model_id: str, content_hash: str) -> Any:
+        return self._vectors.get((model_id, content_hash))
+
+    def put(self, model_id: str, content_hash: str, vector: Any) -> None:
+        self._vectors[model_id, content_hash] = vector
+        if len(self._vectors) > _MOST_VECTORS:
+            self._vectors.popitem(last=False)
+
+
 class Indexes:
     """Search indexes by key, single-flight."""
 
     def __init__(
-        self, folder: Path | None, quick: Callable[[], Encoder], best: Callable[[], Encoder], cache: VectorCache
+        self,
+        folder: Path | None,
+        quick: Callable[[], Encoder],
+        best: Callable[[], Encoder],
+        cache: VectorCache,
+        *,
+        queries_cost: bool = False,
     ) -> None:
+        """`queries_cost` says that the best encoder takes its time for a query, so searches go to a thread."""
         self._folder = folder
         self._quick = quick
         self._best = best
         self._cache = cache
+        self._queries_cost = queries_cost
         self._ready: OrderedDict[str, ToolIndex] = OrderedDict()
         self._contents: dict[str, Mapping[str, str]] = {}
         self._keys: OrderedDict[int, tuple[Snapshot, Keywords, str, Mapping[str, str]]] = OrderedDict()
@@ -56,6 +81,13 @@ class Indexes:
         if task is None:
             task = self._building[key] = asyncio.create_task(self._make(key, snapshot, contents, keywords or {}))
         return await asyncio.shield(task)
+
+    async def search(self, snapshot: Snapshot, query: str, limit: int, keywords: Keywords | None = None) -> list[Hit]:
+        """The best tools of a snapshot for a query."""
+        index = await self.of(snapshot, keywords)
+        if self._queries_cost:
+            return await asyncio.to_thread(index.search, query, limit)
+        return index.search(query, limit)
 
     def _keyed(self, snapshot: Snapshot, keywords: Keywords) -> tuple[str, Mapping[str, str]]:
         """The key of a snapshot, worked out once: at ten thousand tools it costs more than a search."""
@@ -93,6 +125,13 @@ class Indexes:
             return
         if key in self._ready:
             self._ready[key] = better
+        asyncio.get_running_loop().call_later(_IDLE_S, self._let_go)
+
+    def _let_go(self) -> None:
+        """Tools are embedded rarely: the transformer's session is not worth holding in between."""
+        release = getattr(getattr(self._best(), "transformer", None), "release_if_idle", None)
+        if release is not None and not release():
+            asyncio.get_running_loop().call_later(_IDLE_S, self._let_go)
 
     def _load_or_build(
         self, key: str, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords

@@ -19,6 +19,7 @@ COMMANDS = {
     "tool": ("toolcrib.cli.tool:tool", "List, search and call the tools of a toolbox."),
     "skill": ("toolcrib.cli.skill:skill", "Keep the skills that toolboxes serve beside their tools."),
     "connection": ("toolcrib.cli.connection:connection", "Say how upstreams know this server."),
+    "eval": ("toolcrib.cli.evaluate:evaluate", "Measure how well tools are found."),
     "autopin": ("toolcrib.cli.autopin:autopin", "See and erase what auto-pinning knows."),
     "key": ("toolcrib.cli.key:key", "Issue and revoke API keys."),
     "project": ("toolcrib.cli.project:project", "Create, list and delete projects."),

@@ -105,7 +105,10 @@ class FullTransformer(TwoTowers):
 
 def is_installed() -> bool:
     """Whether everything the transformer needs is here."""
-    return all(find_spec(name) is not None for name in ("onnxruntime", PACKAGE))
+    package = find_spec(PACKAGE)
+    if package is None or package.origin is None or find_spec("onnxruntime") is None:
+        return False
+    return (Path(package.origin).parent / "weights.json").exists()
 
 
 def shipped_transformer(table: Table) -> Transformer:

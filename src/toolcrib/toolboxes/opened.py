@@ -174,8 +174,8 @@ class OpenToolbox:
         """The tools that fit a request, best first, among those this principal may use."""
         snapshot = await self.snapshot()
         snapshot.require_known()
-        index = await self._counter.indexes.of(snapshot, await self.keywords())
-        found = [(snapshot.find(hit.name), hit) for hit in index.search(query, limit)]
+        hits = await self._counter.indexes.search(snapshot, query, limit, await self.keywords())
+        found = [(snapshot.find(hit.name), hit) for hit in hits]
         return [(tool, hit) for tool, hit in found if tool is not None and self.may_use(tool)]
 
     async def remembered(self, kind: str, make: Callable[[Snapshot, Version], bytes]) -> bytes:
