@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from towers import VOCABULARY, Transformer
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "src" / "toolcrib" / "search" / "table"
-TOWER = ROOT / "packages" / "toolcrib-weights" / "src" / "toolcrib_weights"
+TABLE = Path("src/toolcrib/search/table")
+TOWER = Path("packages/toolcrib-weights/src/toolcrib_weights")
 
 
 def main() -> None:
@@ -28,20 +28,22 @@ def main() -> None:
     asked.add_argument("--parts", type=Path, required=True)
     asked.add_argument("--start", type=Path, required=True, help="folder with vocab.txt of the starting weights")
     asked.add_argument("--name", required=True, help="model name, such as crib-1")
+    asked.add_argument("--root", type=Path, default=ROOT, help="where to write; this repository unless you only try")
     options = asked.parse_args()
-    export_table(options.parts, options.start)
-    export_tower(options.parts)
+    table, tower = options.root / TABLE, options.root / TOWER
+    export_table(options.parts, options.start, table)
+    export_tower(options.parts, tower)
     model_id = f"{options.name}-{digest(options.parts / 'tower-0.npz')[:8]}"
-    for folder in (TABLE, TOWER):
+    for folder in (table, tower):
         list_hashes(folder, model_id)
 
 
-def export_table(parts: Path, start: Path) -> None:
-    TABLE.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(start / "vocab.txt", TABLE / "vocabulary.txt")
+def export_table(parts: Path, start: Path, to: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(start / "vocab.txt", to / "vocabulary.txt")
     table = dict(np.load(parts / "table.npz"))
     table["scale"] = table["scale"].astype(np.float16)
-    np.savez(TABLE / "table.npz", **table)
+    np.savez(to / "table.npz", **table)
 
 
 class Int8Rows(nn.Module):
@@ -56,8 +58,8 @@ class Int8Rows(nn.Module):
         return self.rows[ids].float() * self.scale[ids]
 
 
-def export_tower(parts: Path) -> None:
-    TOWER.mkdir(parents=True, exist_ok=True)
+def export_tower(parts: Path, to: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
     words = np.load(parts / "tower-embeddings.npz")
     state = {name: torch.from_numpy(array.astype(np.float32))
              for part in range(2) for name, array in np.load(parts / f"tower-{part}.npz").items()}  # fmt: skip
@@ -75,7 +77,7 @@ def export_tower(parts: Path) -> None:
         }
         torch.onnx.export(model, (ids, ids), str(plain), input_names=["input_ids", "attention_mask"],
                           output_names=["vector"], dynamic_axes=axes, opset_version=17, dynamo=False)  # fmt: skip
-        quantize_dynamic(plain, TOWER / "tower.onnx", weight_type=QuantType.QInt8, per_channel=True,
+        quantize_dynamic(plain, to / "tower.onnx", weight_type=QuantType.QInt8, per_channel=True,
                          op_types_to_quantize=["MatMul"])  # fmt: skip
 
 
