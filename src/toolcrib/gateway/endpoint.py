@@ -17,17 +17,7 @@ from toolcrib.errors import BadRequest, InvalidPayload, MethodNotAllowed, NotAcc
 from toolcrib.gateway import eras, listening, replies
 from toolcrib.gateway.changes import Changes
 from toolcrib.gateway.exchange import ClientExchange
-from toolcrib.gateway.messages import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    Message,
-    Rejected,
-    is_batch,
-    read_batch,
-    read_message,
-)
+from toolcrib.gateway.messages import Message, Rejected, is_batch, read_batch, read_message
 from toolcrib.gateway.methods import SESSION_ERA, STATELESS_ERA, Call
 from toolcrib.gateway.parking import ParkingLot
 from toolcrib.gateway.relay import Relay
@@ -36,6 +26,7 @@ from toolcrib.gateway.states import StateSeal
 from toolcrib.gateway.stream import ReplyStream
 from toolcrib.gateway.vigil import Vigil
 from toolcrib.http import Header, Request, Response
+from toolcrib.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.toolboxes.resolve import resolve

@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from mcp.shared.inbound import decode_header_value, validate_mcp_param_headers
 from msgspec import UNSET, Raw
 
-from toolcrib.gateway.messages import (
+from toolcrib.gateway.messages import NO_ID, JsonObject, Message, Rejected
+from toolcrib.protocol import (
     CAPABILITY_MISSING,
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LATEST_LEGACY,
+    LEGACY,
     METHOD_NOT_FOUND,
-    NO_ID,
+    MODERN,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
-    JsonObject,
-    Message,
-    Rejected,
+    HeaderMap,
+    decode_header,
+    mirror_problem,
 )
 
-MODERN = "2026-07-28"
-LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-LATEST_LEGACY = LEGACY[-1]
+__all__ = ["LATEST_LEGACY", "LEGACY", "MODERN"]  # the words callers of this module use
 ASSUMED = "2025-03-26"  # what a request without a version header speaks; also the one revision with batches
 SUPPORTED = [*LEGACY, MODERN]
 _MODERN_BYTES = MODERN.encode()
@@ -97,7 +97,7 @@ def check_modern(message: Message, headers: Mapping[bytes, bytes]) -> None:
         named = UNSET
     if named is not UNSET:
         header = headers.get(b"mcp-name")
-        if header is None or decode_header_value(header.strip().decode("latin-1")) != named:
+        if header is None or decode_header(header.strip().decode("latin-1")) != named:
             raise _mismatch(message, "Mcp-Name")
 
 
@@ -111,7 +111,7 @@ def check_repeated(message: Message, raw_headers: Iterable[tuple[bytes, bytes]])
         seen.add(name)
 
 
-def check_mirrored(message: Message, input_schema: JsonObject, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
+def check_mirrored(message: Message, wanted: HeaderMap, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
     """`Mcp-Param-*` headers must say what the arguments say, each once."""
     sent = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in raw_headers if n.startswith(b"mcp-param-")]
     headers = dict(sent)
@@ -121,9 +121,9 @@ def check_mirrored(message: Message, input_schema: JsonObject, raw_headers: Iter
         arguments = msgspec.json.decode(bytes(message.params.arguments) or b"{}", type=JsonObject)
     except msgspec.DecodeError:
         return  # no object at all: the schema says so better
-    problem = validate_mcp_param_headers(input_schema, arguments, headers)
+    problem = mirror_problem(wanted, arguments, headers)
     if problem is not None:
-        raise Rejected(HEADER_MISMATCH, problem.message, id=message.id)
+        raise Rejected(HEADER_MISMATCH, problem, id=message.id)
 
 
 def status_of(code: int, *, modern: bool) -> int:

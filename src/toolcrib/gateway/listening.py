@@ -16,10 +16,11 @@ import msgspec
 from toolcrib.errors import ToolcribError
 from toolcrib.gateway import replies
 from toolcrib.gateway.changes import Changes, Event
-from toolcrib.gateway.messages import INVALID_PARAMS, Rejected
+from toolcrib.gateway.messages import Rejected
 from toolcrib.gateway.sessions import Session
 from toolcrib.gateway.stream import PING, PING_EVERY_S, SSE_HEADERS, ReplyStream, event
 from toolcrib.http import Request
+from toolcrib.protocol import INVALID_PARAMS
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.upstreams.upstream import Exchange
 

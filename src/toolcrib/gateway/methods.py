@@ -17,10 +17,11 @@ from toolcrib.domain import JsonObject, NameForm
 from toolcrib.errors import NotFound
 from toolcrib.gateway import eras, finder
 from toolcrib.gateway.exchange import ClientExchange, is_level
-from toolcrib.gateway.messages import INVALID_PARAMS, Message, Params, Rejected
+from toolcrib.gateway.messages import Message, Params, Rejected
 from toolcrib.gateway.relay import Relay
 from toolcrib.gateway.states import bind
 from toolcrib.http import Request
+from toolcrib.protocol import INVALID_PARAMS
 from toolcrib.skills.served import SCHEME
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.upstreams.upstream import Outcome
@@ -118,7 +119,7 @@ async def tools_call(call: Call) -> bytes:
         return await _meta_tool(call, name, arguments)
     tool = await call.toolbox.tool(name, call.names)
     if call.modern and tool.headers:
-        eras.check_mirrored(call.message, tool.input_schema, call.request.raw_headers)
+        eras.check_mirrored(call.message, tool.headers, call.request.raw_headers)
 
     async def invoke(extra: JsonObject) -> Outcome:
         return await call.toolbox.call(tool, arguments, call.exchange, extra)

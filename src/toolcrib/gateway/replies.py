@@ -14,14 +14,8 @@ from msgspec import Raw
 
 from toolcrib import errors
 from toolcrib.gateway.eras import status_of
-from toolcrib.gateway.messages import (
-    CAPABILITY_MISSING,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    RESOURCE_NOT_FOUND_LEGACY,
-    SOURCE_FAILED,
-    Rejected,
-)
+from toolcrib.gateway.messages import RESOURCE_NOT_FOUND_LEGACY, SOURCE_FAILED, Rejected
+from toolcrib.protocol import CAPABILITY_MISSING, INTERNAL_ERROR, INVALID_PARAMS
 
 FAILURE = "io.toolcrib/failure"
 OVERLOADED = -32000

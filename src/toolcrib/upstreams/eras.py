@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
-
 from toolcrib import egress, errors
 from toolcrib.domain import JsonObject
+from toolcrib.protocol import UNSUPPORTED_VERSION
 from toolcrib.upstreams import legacy, messages, modern
 from toolcrib.upstreams.dialogue import Dialogue
 from toolcrib.upstreams.legacy import LegacySession, Opening
@@ -98,7 +97,7 @@ def _consider(opening: Opening, answer: egress.HttpAnswer) -> None:
 def _consider_error(refusal: errors.UpstreamRefused) -> None:
     data = cast("JsonObject", refusal.data) if isinstance(refusal.data, dict) else {}
     supported: Any = data.get("supported")
-    if refusal.rpc_code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(supported, list):
+    if refusal.rpc_code != UNSUPPORTED_VERSION or not isinstance(supported, list):
         return
     if not any(version in messages.LEGACY_VERSIONS for version in cast("list[object]", supported)):
         message = f"{refusal.source!r} speaks no protocol version that is known here."

@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from mcp_types import METHOD_NOT_FOUND
-
 from toolcrib import errors
 from toolcrib.domain import JsonObject
+from toolcrib.protocol import METHOD_NOT_FOUND
 from toolcrib.upstreams import messages
 from toolcrib.upstreams.upstream import Complete, Limits, Listing, Outcome, Params
 

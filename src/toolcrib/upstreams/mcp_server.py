@@ -12,9 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+from typing import Final
 
 from toolcrib import errors
 from toolcrib.upstreams.breaker import Breaker
@@ -32,7 +30,6 @@ from toolcrib.upstreams.upstream import (
     Change,
     ChangeListener,
     Exchange,
-    HeaderMap,
     Listing,
     Outcome,
     Params,
@@ -45,11 +42,6 @@ LINK_IDLE_S: Final = 900.0
 MAX_WATCHED: Final = 8
 """Links of one upstream that listen for changes; more credentials would hear the same."""
 STDIO: Final = "stdio://"
-
-
-def header_map(input_schema: Any) -> HeaderMap:
-    """The arguments that a tool wants mirrored as `Mcp-Param-*` headers; empty when its annotations are not valid."""
-    return {} if find_invalid_x_mcp_header(input_schema) is not None else x_mcp_header_map(input_schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 import msgspec
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    LOG_LEVEL_META_KEY,
-    METHOD_NOT_FOUND,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-)
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from toolcrib import __version__, errors
 from toolcrib.domain import JsonObject
+from toolcrib.protocol import (
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    LATEST_LEGACY,
+    LOG_LEVEL_KEY,
+    METHOD_NOT_FOUND,
+    MODERN,
+    SERVER_INFO_KEY,
+    VERSION_KEY,
+)
+from toolcrib.protocol import LEGACY as LEGACY_VERSIONS
 from toolcrib.upstreams.upstream import Change, Complete, Exchange, InputRequired, Outcome, Params
 
-MODERN: Final = LATEST_MODERN_VERSION
-LEGACY: Final = LATEST_HANDSHAKE_VERSION
-LEGACY_VERSIONS: Final = HANDSHAKE_PROTOCOL_VERSIONS
+LEGACY: Final = LATEST_LEGACY
 CLIENT_INFO: Final[JsonObject] = {"name": "toolcrib", "version": __version__}
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 MAX_ERROR_TEXT: Final = 4_000
@@ -34,10 +34,10 @@ MAX_ERROR_TEXT: Final = 4_000
 _OURS: Final = frozenset(
     {
         "progressToken",
-        PROTOCOL_VERSION_META_KEY,
-        CLIENT_INFO_META_KEY,
-        CLIENT_CAPABILITIES_META_KEY,
-        LOG_LEVEL_META_KEY,
+        VERSION_KEY,
+        CLIENT_INFO_KEY,
+        CLIENT_CAPABILITIES_KEY,
+        LOG_LEVEL_KEY,
         SUBSCRIPTION_ID_KEY,
     }
 )
@@ -83,7 +83,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_input = msgspec.json.Decoder(_Input).decode
 _MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _BARE_MODERN_META = msgspec.Raw(
-    _encode({PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_INFO_META_KEY: CLIENT_INFO, CLIENT_CAPABILITIES_META_KEY: {}})
+    _encode({VERSION_KEY: MODERN, CLIENT_INFO_KEY: CLIENT_INFO, CLIENT_CAPABILITIES_KEY: {}})
 )
 
 
@@ -118,11 +118,11 @@ def modern_params(params: Params, exchange: Exchange, token: int) -> Params:
     if "_meta" not in params and not exchange.capabilities and not exchange.wants_progress and not exchange.log_level:
         return {**params, "_meta": _BARE_MODERN_META}
     meta = _carried_meta(params, exchange, token)
-    meta[PROTOCOL_VERSION_META_KEY] = MODERN
-    meta[CLIENT_INFO_META_KEY] = CLIENT_INFO
-    meta[CLIENT_CAPABILITIES_META_KEY] = exchange.capabilities
+    meta[VERSION_KEY] = MODERN
+    meta[CLIENT_INFO_KEY] = CLIENT_INFO
+    meta[CLIENT_CAPABILITIES_KEY] = exchange.capabilities
     if exchange.log_level:
-        meta[LOG_LEVEL_META_KEY] = exchange.log_level
+        meta[LOG_LEVEL_KEY] = exchange.log_level
     return {**params, "_meta": meta}
 
 
@@ -212,7 +212,7 @@ def speaks_modern(discovered: JsonObject) -> bool:
 
 
 def hello_from_discover(result: JsonObject) -> Hello:
-    info = _object(_object(result.get("_meta")).get(SERVER_INFO_META_KEY))
+    info = _object(_object(result.get("_meta")).get(SERVER_INFO_KEY))
     return Hello("modern", MODERN, _object(result.get("capabilities")), info, _text(result.get("instructions")))
 
 

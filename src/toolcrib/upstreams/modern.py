@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
-from mcp.shared.inbound import NAME_BEARING_METHODS, encode_header_value, mcp_param_headers
 
 from toolcrib import egress, errors
+from toolcrib.protocol import NAMED_BY, encode_header, mirrored
 from toolcrib.upstreams import messages
 from toolcrib.upstreams.dialogue import Ask, Stale
 from toolcrib.upstreams.endpoint import Cut, Endpoint
@@ -134,12 +134,12 @@ async def discover(endpoint: Endpoint, nobody: Background) -> egress.HttpAnswer:
 
 def _headers(ask: Ask) -> bytes:
     lines = f"mcp-method: {ask.method}\r\n"
-    key = NAME_BEARING_METHODS.get(ask.method)
+    key = NAMED_BY.get(ask.method)
     if key is not None and isinstance(name := ask.params.get(key), str):
-        lines += f"mcp-name: {encode_header_value(name)}\r\n"
+        lines += f"mcp-name: {encode_header(name)}\r\n"
     if ask.mirror:
-        mirrored = mcp_param_headers(ask.mirror, _arguments(ask.params))
-        lines += "".join(f"{name}: {value}\r\n" for name, value in mirrored.items())
+        repeated = mirrored(ask.mirror, _arguments(ask.params))
+        lines += "".join(f"{name}: {value}\r\n" for name, value in repeated.items())
     return _VERSION + lines.encode("ascii")
 
 

@@ -10,9 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mcp_types import INTERNAL_ERROR
-
 from toolcrib import errors
+from toolcrib.protocol import INTERNAL_ERROR
 from toolcrib.upstreams import messages
 from toolcrib.upstreams.upstream import Change, Exchange, Outcome
 

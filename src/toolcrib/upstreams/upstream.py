@@ -12,14 +12,12 @@ from typing import Any, Literal, Protocol
 
 from toolcrib import errors
 from toolcrib.domain import JsonObject, Principal
+from toolcrib.protocol import HeaderMap
 
 MIB = 1024 * 1024
 
 Params = Mapping[str, Any]
 """Request params. A value may be `msgspec.Raw`: JSON text that is spliced in as it stands."""
-
-HeaderMap = Mapping[tuple[str, ...], str]
-"""Argument path → header token, from a tool's `x-mcp-header` annotations (`mcp_server.header_map`)."""
 
 Credentials = Callable[[Principal], Awaitable[Mapping[str, str]]]
 """The headers by which an upstream knows this principal, already unsealed. May raise `ConsentRequired` and kin."""

@@ -399,7 +399,7 @@ async def test_a_legacy_session_is_ended_when_the_pool_closes() -> None:
 
 
 async def test_names_and_annotated_arguments_are_mirrored_as_headers() -> None:
-    from toolcrib.upstreams.mcp_server import header_map
+    from toolcrib.catalog.schemas import header_map
 
     schema = {
         "type": "object",

@@ -12,7 +12,6 @@ from toolcrib.upstreams import messages
 from toolcrib.upstreams.breaker import Breaker
 from toolcrib.upstreams.conversation import Oversized
 from toolcrib.upstreams.events import EventParser
-from toolcrib.upstreams.mcp_server import header_map
 from toolcrib.upstreams.stdio import LineCutter
 from toolcrib.upstreams.upstream import Background, Complete, InputRequired
 
@@ -173,9 +172,3 @@ def test_reserved_meta_of_one_hop_does_not_travel_to_the_next() -> None:
     assert "io.modelcontextprotocol/logLevel" not in modern
     legacy = messages.legacy_params({"name": "x", "_meta": given}, exchange, 9)["_meta"]
     assert legacy == {"traceparent": "00-1-2-3", "progressToken": 9}
-
-
-def test_a_schema_with_invalid_header_annotations_mirrors_nothing() -> None:
-    assert header_map({"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}) == {}
-    assert header_map({"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}) == {("a",): "A"}
-    assert header_map(None) == {}
