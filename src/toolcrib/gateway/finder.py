@@ -56,27 +56,34 @@ async def search(toolbox: OpenToolbox, arguments: bytes, names: NameForm) -> byt
     query = given.get("query")
     query = query.strip() if isinstance(query, str) else ""
     limit = _limit(given.get("limit"))
-    brief = given.get("detail") == "brief"
+    kinds = _kinds(given.get("kinds"))
+    skills = await toolbox.search_skills(query, limit) if "skills" in kinds else []
+    if "tools" not in kinds:
+        return _result({"tools": [], "skills": skills})
     snapshot = await toolbox.snapshot()
     if not query:
-        return _result(_overview(snapshot, toolbox, names))
+        return _result({**_overview(snapshot, toolbox, names), "skills": skills})
     hits = await toolbox.search(query, limit)
     if not hits:
-        return _result(await _no_match(snapshot, toolbox, query, names))
-    return _hits(snapshot, hits, names, brief=brief)
+        return _result({**await _no_match(snapshot, toolbox, query, names), "skills": skills})
+    return _hits(snapshot, hits, skills, names, brief=given.get("detail") == "brief")
 
 
-def _hits(snapshot: Snapshot, hits: list[tuple[Tool, Hit]], names: NameForm, *, brief: bool) -> bytes:
+def _hits(
+    snapshot: Snapshot, hits: list[tuple[Tool, Hit]], skills: list[JsonObject], names: NameForm, *, brief: bool
+) -> bytes:
     """Definitions are joined from their stored text; a model reads the text, a program the structured content."""
+    more = b',"skills":' + _encode(skills) if skills else b""
     shown = [(snapshot.name_of(tool, names), tool, hit) for tool, hit in hits]
     if brief:
-        text = _encode({"tools": [_brief(name, tool) for name, tool, _ in shown]})
+        text = b'{"tools":' + _encode([_brief(name, tool) for name, tool, _ in shown]) + more + b"}"
         tools = b",".join(_encode({**_brief(name, tool), "_meta": _why(hit)}) for name, tool, hit in shown)
     else:
-        text = b'{"tools":[' + b",".join(tool.plain(name) for name, tool, _ in shown) + b"]}"
+        text = b'{"tools":[' + b",".join(tool.plain(name) for name, tool, _ in shown) + b"]" + more + b"}"
         tools = b",".join(_with_why(tool.encoded(name), hit) for name, tool, hit in shown)
     blocked = _blocked(snapshot)
-    structured = b'{"tools":[' + tools + b"]" + (b',"blocked":' + _encode(blocked) if blocked else b"") + b"}"
+    held = b',"blocked":' + _encode(blocked) if blocked else b""
+    structured = b'{"tools":[' + tools + b"]" + more + held + b"}"
     content = _encode([{"type": "text", "text": text.decode()}])
     return b'{"content":' + content + b',"structuredContent":' + structured + b',"isError":false}'
 
@@ -168,8 +175,19 @@ def _with_why(encoded: bytes, hit: Hit) -> bytes:
 
 
 def _result(body: JsonObject) -> bytes:
-    text = _encode({key: value for key, value in body.items() if value != []} | {"tools": body["tools"]}).decode()
-    return _encode({"content": [{"type": "text", "text": text}], "structuredContent": body, "isError": False})
+    """Empty lists say nothing, but for the tools: that there are none is the answer."""
+    said = {key: value for key, value in body.items() if value != [] or key == "tools"}
+    text = _encode(said).decode()
+    return _encode({"content": [{"type": "text", "text": text}], "structuredContent": said, "isError": False})
+
+
+def _kinds(given: object) -> frozenset[str]:
+    """What to search: tools unless skills are asked for, in whatever form a model sends that."""
+    asked = (
+        given.split(",") if isinstance(given, str) else cast("list[object]", given) if isinstance(given, list) else []
+    )
+    known = {str(kind).strip().lower() for kind in asked} & {"tools", "skills"}
+    return frozenset(known or {"tools"})
 
 
 def _limit(given: object) -> int:

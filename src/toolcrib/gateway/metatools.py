@@ -48,6 +48,12 @@ def definitions(snapshot: Snapshot, version: Version) -> bytes:
                         "default": "full",
                         "description": "brief answers with signatures instead of full schemas.",
                     },
+                    "kinds": {
+                        "type": "array",
+                        "items": {"type": "string", "enum": ["tools", "skills"]},
+                        "default": ["tools"],
+                        "description": "Name skills too to be told of guides that fit, to be read as resources.",
+                    },
                 },
                 "required": ["query"],
             },

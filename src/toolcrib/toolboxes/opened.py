@@ -21,7 +21,7 @@ from toolcrib.catalog.snapshot import Snapshot, sources_meta
 from toolcrib.catalog.tools import Tool
 from toolcrib.domain import JsonObject, NameForm, Principal, Version
 from toolcrib.errors import InvalidArguments, InvalidPayload, SourceError, ToolcribError
-from toolcrib.search import Hit
+from toolcrib.search import Hit, ToolIndex, WordsOnly
 from toolcrib.skills.library import Skills
 from toolcrib.skills.served import SCHEME, Served
 from toolcrib.storage.records_connections import Connection
@@ -71,6 +71,7 @@ class Counter:
         self.validators = Validators()
         self.lists: dict[tuple[str, ...], bytes] = {}
         self._exposes: dict[str, Expose] = {}
+        self._skill_indexes: dict[str, ToolIndex] = {}
         self._looking: set[asyncio.Future[Snapshot]] = set()
 
     def open(self, version: Version, principal: Principal, expose: Expose | None = None) -> OpenToolbox:
@@ -83,6 +84,16 @@ class Counter:
             if len(self._exposes) >= _MOST_REMEMBERED:
                 self._exposes.clear()
             known = self._exposes[version.id] = "search" if has_search(version) else "all"
+        return known
+
+    def skill_index(self, served: Served) -> ToolIndex:
+        """Skills are few and say what they are for: words find them."""
+        known = self._skill_indexes.get(served.digest)
+        if known is None:
+            if len(self._skill_indexes) >= _MOST_LISTS:
+                self._skill_indexes.clear()
+            documents = [{"name": each.name, "description": each.description} for each in served.documents]
+            known = self._skill_indexes[served.digest] = ToolIndex.build(documents, encoder=WordsOnly())
         return known
 
     def look_at(self, version: Version) -> None:
@@ -183,6 +194,14 @@ class OpenToolbox:
         snapshot = await self.snapshot()
         key = (kind, snapshot.tools_digest, self.version.id)
         return self._encoded(key, lambda: make(snapshot, self.version))
+
+    async def search_skills(self, query: str, limit: int) -> list[JsonObject]:
+        """The skills that fit a request, best first; all of them, up to the limit, for an empty one."""
+        served = await self.skills()
+        by_name = {each.name: each for each in served.documents}
+        index = self._counter.skill_index(served)
+        names = [hit.name for hit in index.search(query, limit)] if query else list(by_name)[:limit]
+        return [{"name": n, "description": by_name[n].description, "uri": by_name[n].uri} for n in names]
 
     async def near_names(self, name: str, limit: int = 5) -> list[str]:
         index = await self._counter.indexes.of(await self.snapshot(), await self.keywords())
