@@ -70,7 +70,8 @@ class Vectors:
 
     def cosines(self, query: Floats) -> Floats:
         """How near each slot is to the query."""
-        return self.rows @ query
+        # not `@`: BLAS shares this out to threads, and on a busy machine waiting for them took 8 ms instead of 0.6
+        return np.einsum("ij,j->i", self.rows, query)
 
 
 def embed(encoder: Encoder, documents: Sequence[Document], cache: VectorCache | None) -> Floats:
