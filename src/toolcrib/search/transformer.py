@@ -23,7 +23,7 @@ from toolcrib.search.wordpiece import WordPiece
 Floats = npt.NDArray[np.float32]
 
 PACKAGE = "toolcrib_weights"
-_TOOL_TOKENS, _QUERY_TOKENS = 126, 46
+_TOOL_TOKENS, _QUERY_TOKENS = 126, 34
 _CLS, _SEP = 101, 102
 _WIDTH = 384
 _BATCH_TOKENS = 2048
