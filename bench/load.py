@@ -117,11 +117,13 @@ def send(case: Case, connections: int, requests: int) -> tuple[float, float, flo
     return burnt / len(latencies) * 1e6, len(latencies) / took, statistics.median(latencies) * 1e3, answer
 
 
-def interleave(cases: list[Case], *, rounds: int = 5, connections: int = 32, requests: int = 4000) -> dict[str, Figure]:
+def interleave(
+    cases: list[Case], *, rounds: int = 5, connections: int = 32, requests: int = 4000, warm_up: int = 200
+) -> dict[str, Figure]:
     """Every case in every round; a case whose answer is not a success stops the benchmark."""
     figures = {case.name: Figure() for case in cases}
     for case in cases:
-        answer = send(case, connections, 200)[3]
+        answer = send(case, connections, warm_up)[3]
         if b" 200 " not in answer[:20] or b'"error":{' in answer:
             raise SystemExit(f"{case.name}: {answer[:400]!r}")
     for _ in range(rounds):
@@ -161,13 +163,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(*command: str, port: int, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    *command: str, port: int, env: Mapping[str, str] | None = None, within_s: float = START_S
+) -> Iterator[subprocess.Popen[bytes]]:
     """A child process that listens on a port, until the block ends."""
     process = subprocess.Popen(
         [sys.executable, *command], env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
-        _await_port(process, port)
+        _await_port(process, port, within_s)
         yield process
     finally:
         process.terminate()
@@ -182,8 +186,8 @@ def uvicorn(target: str, port: int) -> tuple[str, ...]:
     )
 
 
-def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + START_S
+def _await_port(process: subprocess.Popen[bytes], port: int, within_s: float) -> None:
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise SystemExit((process.stderr.read() if process.stderr else b"").decode()[-2000:])
@@ -192,7 +196,7 @@ def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
             return
         except OSError:
             time.sleep(0.05)
-    raise SystemExit(f"nothing listens on port {port} after {START_S:.0f} s")
+    raise SystemExit(f"nothing listens on port {port} after {within_s:.0f} s")
 
 
 def call(port: int, path: str, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:

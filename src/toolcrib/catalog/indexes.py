@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,7 @@ class Indexes:
         self._keys: OrderedDict[int, tuple[Snapshot, Keywords, str, Mapping[str, str]]] = OrderedDict()
         self._building: dict[str, asyncio.Task[ToolIndex]] = {}
         self._upgrades: set[asyncio.Task[None]] = set()
+        self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="indexes")
 
     async def of(self, snapshot: Snapshot, keywords: Keywords | None = None) -> ToolIndex:
@@ -100,6 +102,7 @@ class Indexes:
         return known[2], known[3]
 
     async def close(self) -> None:
+        self._closing.set()
         for task in [*self._building.values(), *self._upgrades]:
             task.cancel()
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
@@ -126,6 +129,11 @@ class Indexes:
         if key in self._ready:
             self._ready[key] = better
         asyncio.get_running_loop().call_later(_IDLE_S, self._let_go)
+
+    def _stop_when_closing(self) -> None:
+        """Ten thousand tools take the transformer a minute; a server that stops does not wait for it."""
+        if self._closing.is_set():
+            raise RuntimeError("the server stops")
 
     def _let_go(self) -> None:
         """Tools are embedded rarely: the transformer's session is not worth holding in between."""
@@ -156,7 +164,7 @@ class Indexes:
         return None
 
     def _improve(self, key: str, index: ToolIndex) -> ToolIndex:
-        better = index.with_vectors(self._best())
+        better = index.with_vectors(self._best(), pause=self._stop_when_closing)
         if (path := self._path(key)) is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             better.save(path)

@@ -31,7 +31,13 @@ def evaluate() -> None:
 
 @evaluate.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--corpus", type=click.Choice(["own", "pool", "merged", "full"]), default="own", show_default=True)
+@click.option(
+    "--corpus",
+    type=click.Choice(["own", "pool", "merged", "full"]),
+    default="own",
+    show_default=True,
+    help="Each set over its own tools, with the pool, all together, or all with the pool.",
+)
 @click.option("--cap", type=int, default=300, show_default=True, help="At most this many queries per set; 0 for all.")
 @click.option(
     "--engine", "engines", type=click.Choice(_TIERS), multiple=True, help="Repeatable; default best+baselines."

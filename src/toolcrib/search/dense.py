@@ -4,7 +4,7 @@ An encoder may treat queries and tools differently (two towers) as long as both 
 particular model, and nothing here touches a file or the network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from toolcrib.search.documents import Document
 
 Floats = npt.NDArray[np.float32]
+_PART = 64
 
 
 class Encoder(Protocol):
@@ -74,17 +75,24 @@ class Vectors:
         return np.einsum("ij,j->i", self.rows, query)
 
 
-def embed(encoder: Encoder, documents: Sequence[Document], cache: VectorCache | None) -> Floats:
-    """The documents' vectors, from the cache where it has them."""
-    if cache is None:
-        return _embedded(encoder, documents)
-    hashes = [document.content_hash() for document in documents]
-    rows = [cache.get(encoder.model_id, content) for content in hashes]
+def embed(
+    encoder: Encoder, documents: Sequence[Document], cache: VectorCache | None, pause: Callable[[], None] | None = None
+) -> Floats:
+    """The documents' vectors, from the cache where it has them. `pause` runs between parts and may raise to stop."""
+    hashes = [document.content_hash() for document in documents] if cache is not None else []
+    rows = (
+        [cache.get(encoder.model_id, content) for content in hashes] if cache is not None else [None] * len(documents)
+    )
     missing = [i for i, row in enumerate(rows) if row is None]
-    if missing:
-        for i, row in zip(missing, _embedded(encoder, [documents[i] for i in missing]), strict=True):
-            cache.put(encoder.model_id, hashes[i], row)
+    step = _PART if pause is not None else max(1, len(missing))
+    for start in range(0, len(missing), step):
+        part = missing[start : start + step]
+        for i, row in zip(part, _embedded(encoder, [documents[i] for i in part]), strict=True):
             rows[i] = row
+            if cache is not None:
+                cache.put(encoder.model_id, hashes[i], row)
+        if pause is not None:
+            pause()
     return np.stack([row for row in rows if row is not None]) if rows else _embedded(encoder, ())
 
 

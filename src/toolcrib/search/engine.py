@@ -156,10 +156,10 @@ class ToolIndex:
             else np.concatenate((self._visible[kept], np.ones(len(arrivals), np.bool_))),
         )
 
-    def with_vectors(self, encoder: Encoder) -> "ToolIndex":
-        """The same tools under another encoder; vectors of the same model are kept."""
+    def with_vectors(self, encoder: Encoder, *, pause: Callable[[], None] | None = None) -> "ToolIndex":
+        """The same tools under another encoder; vectors of the same model are kept. `pause` may raise to stop it."""
         same = encoder.model_id == self._vectors.model_id
-        rows = self._vectors.rows if same else embed(encoder, self._documents, self._cache)
+        rows = self._vectors.rows if same else embed(encoder, self._documents, self._cache, pause)
         return replace(self, _vectors=Vectors(encoder.model_id, rows), _encoder=encoder)
 
     def save(self, path: str | Path) -> None:

@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float32]
 SHORT_TERMS, SHORT_SHARE = 5, 0.3
 LONG_TERMS, LONG_SHARE = 25, 0.7
 # below this a vector without a single shared word is noise, not an answer
-WORDLESS_COSINE = 0.2
+WORDLESS_COSINE = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -69,5 +69,5 @@ def test_words_alone_find_most_golden_tools() -> None:
 
 
 def test_the_best_installed_model_finds_the_golden_tools() -> None:
-    # Measured: hit@1 0.551, recall@5 0.729, as words alone, while no other model is installed.
-    gate(answers(ToolIndex.build(catalogue())), hit_at_1=0.53, recall_at_5=0.71)
+    # Measured: hit@1 0.729, recall@5 0.885 (two towers).
+    gate(answers(ToolIndex.build(catalogue())), hit_at_1=0.70, recall_at_5=0.86)
