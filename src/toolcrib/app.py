@@ -261,7 +261,7 @@ def _open_counter(
     plumbing = Plumbing(db, sealer, connections, pool, limits)
     catalogs = Catalogs(StoredSources(db), plumbing.upstream, pace=Pace(ttl_s=settings.refresh_s))
     stack.push_async_callback(catalogs.aclose)
-    calls = CallLog(db)
+    calls = CallLog(db, keep_days=settings.keep_calls_days)
     stack.push_async_callback(calls.close)
     quick, best, costs = _encoders(settings)
     indexes = Indexes(settings.data_dir / "indexes", quick, best, RecentVectors(), queries_cost=costs)

@@ -106,6 +106,7 @@ class Settings:
         "on", "`off` stops learning which tools each principal uses, and pins none by use.", env="TOOLCRIB_AUTOPIN"
     )
     call_timeout_s: float = _setting(60.0, "How long one tool call may take.", env="TOOLCRIB_CALL_TIMEOUT_S")
+    keep_calls_days: float = _setting(30.0, "How long the record of calls is kept.", env="TOOLCRIB_KEEP_CALLS_DAYS")
     refresh_s: float = _setting(300.0, "How often each upstream's tools are read again.", env="TOOLCRIB_REFRESH_S")
     max_result_bytes: int = _setting(
         10 * 2**20, "The largest answer of an upstream that is relayed.", env="TOOLCRIB_MAX_RESULT_BYTES"

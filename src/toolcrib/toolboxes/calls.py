@@ -25,6 +25,7 @@ from toolcrib.storage.records_calls import CallRecord
 log = logging.getLogger("toolcrib.calls")
 FLUSH_EVERY_S = 1.0
 _MOST_BUFFERED = 50_000
+_DROP_EVERY_S = 3600.0
 _MOST_FIELDS = 50
 _KINDS = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "list": "array", "dict": "object"}
 _Kinds = tuple[tuple[str, ...], tuple[type[Any], ...]]
@@ -35,8 +36,10 @@ _encode = msgspec.json.Encoder().encode
 class CallLog:
     """Collects calls and writes them in batches. Adding one is on the path of every call, so it only collects."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, keep_days: float = 30) -> None:
         self._db = db
+        self._keep_s = keep_days * 86_400
+        self._drop_at = 0.0
         self._buffer: list[_Call] = []
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -61,18 +64,25 @@ class CallLog:
     async def flush(self) -> None:
         if self._buffer:
             calls, self._buffer = self._buffer, []
-            batch = [_record(call) for call in calls]
             try:
-                await self._db.write(lambda tx: records.add_calls(tx, batch))
+                # Made on the database's thread: thousands of records would hold up every request here.
+                await self._db.write(lambda tx: records.add_calls(tx, _batches(calls)))
             except OperatorError:
                 self._buffer = (calls + self._buffer)[:_MOST_BUFFERED]  # the database may come back
                 raise
+
+    async def _drop_old(self) -> None:
+        now = time.time()
+        if now >= self._drop_at:
+            self._drop_at = now + _DROP_EVERY_S
+            await self._db.write(lambda tx: records.drop_calls_before(tx, int((now - self._keep_s) * 1000)))
 
     async def _flush_for_ever(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_EVERY_S)
             try:
                 await self.flush()
+                await self._drop_old()
             except OperatorError as error:
                 log.warning("call records could not be written: %s", error.message)
 
@@ -92,10 +102,18 @@ def shape(arguments: _Kinds) -> str:
     return _encode({name[:64]: _KINDS.get(kind.__name__, "null") for name, kind in fields}).decode()
 
 
-def _record(call: _Call) -> CallRecord:
-    at, version, principal, tool, outcome, took_s, arguments = call
-    project, toolbox, number = version.project, version.toolbox, version.number
-    took_us, who = int(took_s * 1e6), principal.id
-    return CallRecord(
-        int(at * 1000), project, toolbox, number, who, tool.label, tool.tool, outcome, took_us, shape(arguments)
-    )
+def _batches(calls: list[_Call]) -> records.Batches:
+    batches: dict[tuple[str, str], list[CallRecord]] = {}
+    for at, version, principal, tool, outcome, took_s, arguments in calls:
+        record = CallRecord(
+            int(at * 1000),
+            version.number,
+            principal.id,
+            tool.label,
+            tool.tool,
+            outcome,
+            int(took_s * 1e6),
+            shape(arguments),
+        )
+        batches.setdefault((version.project, version.toolbox), []).append(record)
+    return batches

@@ -48,6 +48,9 @@ def routing(method: str, params: Message) -> dict[str, str]:
     return headers
 
 
+RECORD_FIELDS = ("at", "version", "principal", "label", "tool", "outcome", "duration_us", "arguments")
+
+
 @dataclass(slots=True)
 class Box:
     """One toolbox of a running server, spoken to as one principal."""
@@ -146,12 +149,14 @@ class Box:
         """The call records of this toolbox, read from the database file itself."""
         file = self.server.data / "toolcrib.sqlite3"
         with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as db:
-            db.row_factory = sqlite3.Row
-            rows = db.execute(
-                "SELECT * FROM call_records WHERE toolbox = ? ORDER BY at, rowid", (self.name,)
-            ).fetchall()
+            sql = "SELECT project, records FROM call_batches WHERE toolbox = ? ORDER BY last_at, rowid"
+            batches = db.execute(sql, (self.name,)).fetchall()
         db.close()
-        return [dict(row) for row in rows]
+        return [
+            {"project": project, "toolbox": self.name, **dict(zip(RECORD_FIELDS, record, strict=True))}
+            for project, records in batches
+            for record in json.loads(records)
+        ]
 
 
 @dataclass(slots=True)

@@ -25,17 +25,13 @@ CREATE TABLE source_records (
     REFERENCES toolbox_versions (project, toolbox, number) ON DELETE CASCADE
 );
 
-CREATE TABLE call_records (
-  at BIGINT NOT NULL,
+-- Calls, a row per toolbox and flush: a row per call made a busy server spend more on its record than on the call.
+CREATE TABLE call_batches (
   project TEXT NOT NULL REFERENCES projects (name) ON DELETE CASCADE,
   toolbox TEXT NOT NULL,
-  version INTEGER NOT NULL,
-  principal TEXT NOT NULL,
-  label TEXT NOT NULL,
-  tool TEXT NOT NULL,
-  outcome TEXT NOT NULL,
-  duration_us BIGINT NOT NULL,
-  arguments TEXT NOT NULL
+  last_at BIGINT NOT NULL,
+  calls INTEGER NOT NULL,
+  records BLOB NOT NULL
 );
 
-CREATE INDEX call_records_by_toolbox ON call_records (project, toolbox, at);
+CREATE INDEX call_batches_by_time ON call_batches (last_at);
