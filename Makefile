@@ -42,7 +42,8 @@ conformance: setup
 	$(BIN)/python tests/conformance/run.py
 
 soak: setup
-	$(BIN)/python -m pytest tests/soak --timeout 3600
+	TOOLCRIB_SOAK=$(or $(TIMES),5) $(BIN)/python -m pytest --timeout 3600 -s \
+	  tests/interaction/foundation/test_kill_during_writes.py tests/interaction/gateway/test_gateway_faults.py
 
 # Locks hold hashes only: no index, no path of the machine that made them.
 lock:

@@ -31,7 +31,7 @@ from tests.kit.running import OPERATOR_TOKEN, clean_environment, running
 from toolcrib.domain import Content
 
 KIT = Path(tests.kit.running.__file__).parent
-KILLS = 100
+KILLS = 100 * int(os.environ.get("TOOLCRIB_SOAK", "1"))
 PATIENCE_S = 60.0
 LONGEST_LIFE_S = 0.04
 

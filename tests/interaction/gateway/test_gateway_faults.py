@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import random
 import sys
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.kit import Tool, faulty_upstream, stdio_twin
 from tests.kit.running import running, start
 
 pytestmark = pytest.mark.anyio
+MUTANTS = 3000 * int(os.environ.get("TOOLCRIB_SOAK", "1"))
 
 FAILURE = "io.toolcrib/failure"
 NOWHERE = "http://127.0.0.1:9/mcp"
@@ -314,7 +316,7 @@ async def test_three_thousand_mutated_messages_are_answered_and_forgotten(door: 
         await box.call("tool_search", {"query": "warm"})
         rng = random.Random(20261115)
         process = psutil.Process(box.server.process.pid)
-        todo = [mutated(rng) for _ in range(3000)]
+        todo = [mutated(rng) for _ in range(MUTANTS)]
         for fuzz in todo[:200]:
             await exchanged(box, fuzz)
         before = process.memory_info().rss
@@ -332,7 +334,7 @@ async def test_three_thousand_mutated_messages_are_answered_and_forgotten(door: 
         async with asyncio.TaskGroup() as group:
             for _ in range(8):
                 group.create_task(worker())
-        assert sum(seen.values()) == 3000
+        assert sum(seen.values()) == MUTANTS
         assert {200, 400} <= set(seen)
         assert process.memory_info().rss - before < 64 * 2**20
         assert text_of(await box.call("up.echo", {"text": "still"})) == "still"
