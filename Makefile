@@ -9,7 +9,8 @@ STAMP := $(VENV)/.installed
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements-dev.txt $(wildcard packages/*/pyproject.toml)
-	$(PYTHON) -m venv $(VENV)
+	@echo 'Setting up $(VENV); this takes a minute or two.'
+	@$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
 	for package in . $(wildcard packages/*); do \
 	  $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e $$package || exit 1; done

@@ -29,7 +29,7 @@ from toolcrib.errors import BadSettings, NotFound, SealKeyMismatch
 from toolcrib.gateway.changes import Changes
 from toolcrib.gateway.endpoint import Gateway
 from toolcrib.http import Receive, Scope, Send
-from toolcrib.search import Encoder, WordsOnly, best_installed, full_transformer, static_table, two_towers
+from toolcrib.search import Encoder, WordsOnly, best_installed, full_transformer, quickest, static_table, two_towers
 from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
 from toolcrib.settings import StdioCommand as DemoCommand
 from toolcrib.skills.bundle import Limits as SkillLimits
@@ -287,8 +287,8 @@ def _encoders(settings: Settings) -> tuple[Callable[[], Encoder], Callable[[], E
         return WordsOnly, lambda: fastembed, True
     ours = {"words": WordsOnly, "table": static_table, "towers": two_towers, "transformer": full_transformer}
     best = cache(ours.get(settings.search_model, best_installed))
-    is_bare = settings.search_model == "words" or isinstance(best_installed(), WordsOnly)
-    return (WordsOnly if is_bare else cache(static_table)), best, settings.search_model == "transformer"
+    quick = WordsOnly if settings.search_model == "words" else quickest
+    return quick, best, settings.search_model == "transformer"
 
 
 def _connect(crib: Crib, changes: Changes) -> None:

@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 _MOST_INDEXES = 64
 _MOST_VECTORS = 20_000
 _IDLE_S = 65.0
-_MOST_REUSED_SHARE = 0.2  # of the tools may differ for an old index to be worth changing
+_MOST_STORED = 256
+_MOST_REUSED_SHARE = 0.2  # of the tools may differ for an old index to be worth changing,
+_MOST_CHANGED = 200  # and not more than this many, since the better encoder reads them while a search waits
 
 Keywords = Mapping[str, str]
 """Dotted tool name → more text to find it by (what skills say of it)."""
@@ -159,15 +161,17 @@ class Indexes:
             old = self._contents.get(key, {})
             added = {name for name, digest in contents.items() if old.get(name) != digest}
             removed = old.keys() - contents.keys()
-            if len(added) + len(removed) <= _MOST_REUSED_SHARE * len(contents):
+            if len(added) + len(removed) <= min(_MOST_CHANGED, _MOST_REUSED_SHARE * len(contents)):
                 return index.with_changes([d for d in _documents(snapshot, keywords) if d["name"] in added], removed)
         return None
 
     def _improve(self, key: str, index: ToolIndex) -> ToolIndex:
         better = index.with_vectors(self._best(), pause=self._stop_when_closing)
-        if (path := self._path(key)) is not None:
+        path = self._path(key)
+        if path is not None and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             better.save(path)
+            _keep_newest(path.parent)
         return better
 
     def _keep(self, key: str, index: ToolIndex, contents: Mapping[str, str]) -> None:
@@ -179,6 +183,13 @@ class Indexes:
 
     def _path(self, key: str) -> Path | None:
         return None if self._folder is None else self._folder / f"{key[:40]}.index"
+
+
+def _keep_newest(folder: Path) -> None:
+    """Every change of a catalog stores another index; the oldest are of catalogs that nobody serves any more."""
+    stored = sorted(folder.glob("*.index"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in stored[_MOST_STORED:]:
+        path.unlink(missing_ok=True)
 
 
 def _contents(snapshot: Snapshot, keywords: Keywords) -> dict[str, str]:

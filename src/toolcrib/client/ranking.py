@@ -103,9 +103,10 @@ class EngineRanking:
     def index(self) -> ToolIndex:
         with self._building:
             if self._index is None:
-                from toolcrib.search import ToolIndex
+                from toolcrib.search import ToolIndex, quickest
 
-                self._index = ToolIndex.build([tool.as_mcp() for tool in self._tools.values()])
+                # An agent waits for this: 5,000 tools take the transformer half a minute, the table half a second.
+                self._index = ToolIndex.build([tool.as_mcp() for tool in self._tools.values()], encoder=quickest())
             return self._index
 
 

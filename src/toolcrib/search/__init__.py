@@ -7,7 +7,7 @@ first asks for them, never at import.
 from toolcrib.search.dense import Encoder, MemoryCache, VectorCache
 from toolcrib.search.documents import Document
 from toolcrib.search.engine import Explanation, Hit, ToolIndex
-from toolcrib.search.models import WordsOnly, best_installed, full_transformer, static_table, two_towers
+from toolcrib.search.models import WordsOnly, best_installed, full_transformer, quickest, static_table, two_towers
 from toolcrib.search.storing import UnreadableIndex
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "WordsOnly",
     "best_installed",
     "full_transformer",
+    "quickest",
     "static_table",
     "two_towers",
 ]

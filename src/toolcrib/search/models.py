@@ -37,6 +37,12 @@ def best_installed() -> Encoder:
     return two_towers() if transformer.is_installed() else static_table()
 
 
+@lru_cache(maxsize=1)
+def quickest() -> Encoder:
+    """The strongest encoder that embeds tools at once: the table, else nothing but words."""
+    return static_table() if table_is_shipped() else WordsOnly()
+
+
 def static_table() -> Encoder:
     """The token table on both sides; part of every install."""
     return StaticEncoder(shipped_table())

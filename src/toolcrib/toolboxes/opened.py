@@ -7,6 +7,7 @@ never disagree. Lists and lookups come from the stored catalog; only calls and r
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from toolcrib.catalog.indexes import Indexes
 from toolcrib.catalog.refresh import Catalogs
 from toolcrib.catalog.snapshot import Snapshot, sources_meta
 from toolcrib.catalog.tools import Tool
-from toolcrib.domain import JsonObject, NameForm, Principal, Version
+from toolcrib.domain import JsonObject, NameForm, Principal, Role, Version
 from toolcrib.errors import InvalidArguments, InvalidPayload, SourceError, ToolcribError
 from toolcrib.search import Hit, ToolIndex, WordsOnly
 from toolcrib.skills.library import Skills
@@ -33,6 +34,7 @@ from toolcrib.toolboxes.plumbing import Plumbing
 from toolcrib.toolboxes.usage import Usage
 from toolcrib.upstreams.upstream import Background, Complete, Exchange, Outcome, Upstream
 
+log = logging.getLogger("toolcrib.toolboxes")
 Expose = Literal["search", "all"]
 _MOST_LISTS = 256
 _MOST_REMEMBERED = 10_000
@@ -72,7 +74,7 @@ class Counter:
         self.lists: dict[tuple[str, ...], bytes] = {}
         self._exposes: dict[str, Expose] = {}
         self._skill_indexes: dict[str, ToolIndex] = {}
-        self._looking: set[asyncio.Future[Snapshot]] = set()
+        self._looking: set[asyncio.Task[None]] = set()
 
     def open(self, version: Version, principal: Principal, expose: Expose | None = None) -> OpenToolbox:
         return OpenToolbox(self, version, principal, expose)
@@ -97,10 +99,19 @@ class Counter:
         return known
 
     def look_at(self, version: Version) -> None:
-        """A version was created: start asking its sources, without anybody waiting for it."""
-        task = asyncio.ensure_future(self.catalogs.snapshot(version))
+        """A version was created: ask its sources and make it searchable, without anybody waiting for it."""
+        task = asyncio.create_task(self._prepare(version))
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
+
+    async def _prepare(self, version: Version) -> None:
+        toolbox = self.open(version, Principal("catalog", Role.agent, version.project))
+        try:
+            snapshot = await toolbox.snapshot()
+            if has_search(version) and snapshot.is_known:
+                await self.indexes.of(snapshot, await toolbox.keywords())
+        except (ToolcribError, OSError) as error:
+            log.warning("version %s of %r is not prepared yet: %s", version.number, version.toolbox, error)
 
     async def try_connection(self, connection: Connection, principal: Principal) -> wire.ConnectionTest:
         """Ask the target of a connection for its tools, with the connection's own credentials."""

@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 from toolcrib import egress, errors
 from toolcrib.domain import JsonObject, Principal
 from toolcrib.upstreams.breaker import Breaker
+from toolcrib.upstreams.deadline import Deadline, Deadlines
 from toolcrib.upstreams.dialogue import Ask
 from toolcrib.upstreams.eras import Eras
 from toolcrib.upstreams.mcp_server import McpServer, World
@@ -38,6 +39,7 @@ SWEEP_S: Final = 30.0
 SAFE_METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "ping"})
 
 T = TypeVar("T")
+Timeout = asyncio.Timeout | Deadline
 
 
 class Kind(Protocol):
@@ -66,13 +68,14 @@ class UpstreamPool:
     ) -> None:
         self._world = World(commands or {}, Eras(), functools.cache(tls), on_change or _ignore)
         self._guards: dict[UpstreamSpec, Guard] = {}
+        self._deadlines = Deadlines()
         self._sweeper: asyncio.Task[None] | None = None
 
     def upstream(self, spec: UpstreamSpec) -> Upstream:
         """The upstream that this spec describes; nothing is opened until something is asked of it."""
         guard = self._guards.get(spec)
         if guard is None:
-            self._guards[spec] = guard = Guard(spec.label, McpServer(spec, self._world), spec.limits)
+            self._guards[spec] = guard = Guard(spec.label, McpServer(spec, self._world), spec.limits, self._deadlines)
         return GuardedUpstream(spec, guard)
 
     async def retire(self, spec: UpstreamSpec) -> None:
@@ -103,14 +106,15 @@ class UpstreamPool:
 class Guard:
     """What all handles of one upstream share: its slots and its breaker."""
 
-    def __init__(self, source: str, kind: Kind, limits: Limits) -> None:
+    def __init__(self, source: str, kind: Kind, limits: Limits, deadlines: Deadlines) -> None:
         self.source = source
+        self.deadlines = deadlines
         self.kind = kind
         self.limits = limits
         self.breaker = Breaker(source)
         self._slots = asyncio.Semaphore(limits.concurrent)
 
-    async def run(self, work: Callable[[], Awaitable[T]], timeout: asyncio.Timeout, *, resendable: bool) -> T:
+    async def run(self, work: Callable[[], Awaitable[T]], timeout: Timeout, *, resendable: bool) -> T:
         await self._slot()
         try:
             async with timeout:
@@ -126,7 +130,7 @@ class Guard:
         finally:
             self._slots.release()
 
-    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: asyncio.Timeout) -> T:
+    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Timeout) -> T:
         self.breaker.admit()
         try:
             result = await work()
@@ -177,7 +181,7 @@ class GuardedUpstream:
     ) -> Outcome:
         guard, limits = self._guard, self._spec.limits
         headers = await self._spec.credentials(exchange.principal)
-        timeout = asyncio.timeout(timeout_s if timeout_s is not None else limits.call_s)
+        timeout = guard.deadlines.after(timeout_s if timeout_s is not None else limits.call_s)
         if exchange.capabilities:
             exchange = _Patient(exchange, timeout)
         ask = Ask(method, params, exchange, limits.answer_bytes, safe_to_retry or method in SAFE_METHODS, mirror)
@@ -208,7 +212,7 @@ class GuardedUpstream:
 class _Patient:
     """An exchange whose deadline stands still while the asking side is being asked something."""
 
-    def __init__(self, exchange: Exchange, timeout: asyncio.Timeout) -> None:
+    def __init__(self, exchange: Exchange, timeout: Timeout) -> None:
         self._exchange = exchange
         self._timeout = timeout
         self._asking = 0

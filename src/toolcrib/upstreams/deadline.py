@@ -1,0 +1,77 @@
+"""Deadlines of calls, all kept by one timer: `asyncio.timeout` for the path that every call takes.
+
+A timer per call costs an event loop as much as writing the request (measured on uvloop); looking at all calls in flight
+twenty times a second costs nothing. A deadline is therefore kept to within 50 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, cast
+
+LOOK_EVERY_S = 0.05
+
+
+class Deadlines:
+    """Every deadline that is running."""
+
+    def __init__(self) -> None:
+        self._running: set[Deadline] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def after(self, seconds: float) -> Deadline:
+        return Deadline(self, asyncio.get_running_loop().time() + seconds)
+
+    def add(self, deadline: Deadline) -> None:
+        self._running.add(deadline)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look)
+
+    def remove(self, deadline: Deadline) -> None:
+        self._running.discard(deadline)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for deadline in self._running:
+            deadline.look(now)
+        self._timer = loop.call_later(LOOK_EVERY_S, self._look) if self._running else None
+
+
+class Deadline:
+    """One deadline, with the face of `asyncio.Timeout`: it cancels its block and turns that into `TimeoutError`."""
+
+    __slots__ = ("_before", "_deadlines", "_has_expired", "_task", "_when")
+
+    def __init__(self, deadlines: Deadlines, when: float | None) -> None:
+        self._deadlines = deadlines
+        self._when = when
+        self._has_expired = False
+
+    def when(self) -> float | None:
+        return self._when
+
+    def reschedule(self, when: float | None) -> None:
+        self._when = when
+
+    def expired(self) -> bool:
+        return self._has_expired
+
+    def look(self, now: float) -> None:
+        if self._when is not None and now >= self._when and not self._has_expired:
+            self._has_expired = True
+            self._task.cancel()
+
+    async def __aenter__(self) -> Deadline:
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
+        self._deadlines.add(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._deadlines.remove(self)
+        if self._has_expired and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+            raise TimeoutError from error
