@@ -29,8 +29,10 @@ async def create_version(crib: Crib, request: Request) -> Response:
     if kind in _ZIP_TYPES:
         made = await crib.skills.create_from_archive(request.project, name, request.body, default=_default(request))
         return answer(version_to_wire(made))
+    default = _default(request)
     body = read_json(request, wire.CreateSkillVersion)
-    made = await crib.skills.create_inline(request.project, name, body.inline_content, default=bool(body.default))
+    default = default or bool(body.default)
+    made = await crib.skills.create_inline(request.project, name, body.inline_content, default=default)
     return answer(version_to_wire(made))
 
 
@@ -108,7 +110,7 @@ async def _create_from_parts(crib: Crib, request: Request, name: str) -> SkillVe
     most = crib.skills.limits.files * 2 + 8
     parts = read_parts(request.headers.get(b"content-type", b""), request.body, most_parts=most)
     files, default = _sorted_out(parts)
-    default = default or _default(request)
+    default = _default(request) or default
     if len(files) == 1 and _is_zip(files[0]):
         return await crib.skills.create_from_archive(request.project, name, files[0].data, default=default)
     named = [(part.filename or "", part.data) for part in files]
@@ -145,11 +147,19 @@ def _flag(text: str, name: str) -> bool:
 
 
 def _default(request: Request) -> bool:
-    return _flag(request.query.get("default", ""), "default")
+    return _asked(request, "default")
 
 
 def _force(request: Request) -> bool:
-    return _flag(request.query.get("force", ""), "force")
+    return _asked(request, "force")
+
+
+def _asked(request: Request, name: str) -> bool:
+    """A flag of the query: absent is no, present must say which."""
+    text = request.query.get(name, "false")
+    if text not in ("true", "True", "false", "False"):
+        raise InvalidPayload(f"{name} must be true or false.", param=name)
+    return text.lower() == "true"
 
 
 def _name(request: Request) -> str:

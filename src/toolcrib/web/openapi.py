@@ -35,8 +35,8 @@ _PATTERNS = {
     "to": "^[1-9][0-9]{0,8}$",
     "key": "^[0-9a-f]{12}$",
     "skill": "^[a-z0-9]+(-[a-z0-9]+)*$",
-    "force": "^(true|false)$",
-    "default": "^(true|false)$",
+    "force": "^([Tt]rue|[Ff]alse)$",
+    "default": "^([Tt]rue|[Ff]alse)$",
     "If-Match": '^("[0-9]{1,9}"|[*])$',
 }
 _KNOWN: dict[str, JsonObject] = {
