@@ -25,7 +25,7 @@ SOURCE = ROOT / "src" / "toolcrib"
 LONGEST_MODULE = 500
 LONGEST_FUNCTION = 60
 MODULES = sorted(SOURCE.rglob("*.py"))
-MACHINE_WORDS = re.compile(r"/(?:work)/|--(?:extra-)?index-url|--find-links|/simple/")
+MACHINE_WORDS = re.compile(r"/(?:work)/|--(?:extra-)?index-url|--find[-]links|/simple/")
 FORBIDDEN_NAMES = {"manager", "service", "helper", "helpers", "utils", "util", "common", "misc"}
 
 

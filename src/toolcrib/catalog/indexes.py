@@ -12,8 +12,9 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ _MOST_CHANGED = 200  # and not more than this many, since the better encoder rea
 
 Keywords = Mapping[str, str]
 """Dotted tool name → more text to find it by (what skills say of it)."""
+
+
+Known = Sequence[tuple[ToolIndex, Mapping[str, str]]]
+"""Indexes in memory, the last used first, each with what it was made from."""
 
 
 class RecentVectors:
@@ -72,7 +77,9 @@ class Indexes:
         self._building: dict[str, asyncio.Task[ToolIndex]] = {}
         self._upgrades: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="indexes")
+        # Two, because a quick build that somebody waits for must not stand behind a minute of embedding.
+        self._builder = ThreadPoolExecutor(1, thread_name_prefix="index-builder")
+        self._improver = ThreadPoolExecutor(1, thread_name_prefix="index-improver")
 
     async def of(self, snapshot: Snapshot, keywords: Keywords | None = None) -> ToolIndex:
         """The index of a snapshot; waits only for a quick one that nobody has built yet."""
@@ -107,12 +114,15 @@ class Indexes:
         self._closing.set()
         for task in [*self._building.values(), *self._upgrades]:
             task.cancel()
-        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+        for thread in (self._builder, self._improver):
+            await asyncio.to_thread(thread.shutdown, cancel_futures=True)
 
     async def _make(self, key: str, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords) -> ToolIndex:
-        loop = asyncio.get_running_loop()
+        # Taken here, in the loop that changes it: the builder must not walk what moves under it.
+        known = [(index, self._contents[held]) for held, index in reversed(self._ready.items())]
+        build = partial(self._load_or_build, key, snapshot, contents, keywords, known)
         try:
-            index = await loop.run_in_executor(self._thread, self._load_or_build, key, snapshot, contents, keywords)
+            index = await asyncio.get_running_loop().run_in_executor(self._builder, build)
         finally:
             self._building.pop(key, None)
         self._keep(key, index, contents)
@@ -124,8 +134,8 @@ class Indexes:
     async def _upgrade(self, key: str, index: ToolIndex) -> None:
         """Give the index the better vectors, then store it. Search goes on with the quick one meanwhile."""
         try:
-            better = await asyncio.get_running_loop().run_in_executor(self._thread, self._improve, key, index)
-        except (OSError, RuntimeError) as error:
+            better = await asyncio.get_running_loop().run_in_executor(self._improver, self._improve, key, index)
+        except (OSError, RuntimeError, ImportError) as error:
             log.warning("the search index %s stays without its better vectors: %s", key[:12], error)
             return
         if key in self._ready:
@@ -144,26 +154,19 @@ class Indexes:
             asyncio.get_running_loop().call_later(_IDLE_S, self._let_go)
 
     def _load_or_build(
-        self, key: str, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords
+        self, key: str, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords, known: Known
     ) -> ToolIndex:
-        quick = self._quick()
         if (path := self._path(key)) is not None and path.exists():
             try:
                 return ToolIndex.load(path, encoder=self._best(), cache=self._cache)
             except (UnreadableIndex, OSError) as error:
                 log.warning("the stored search index %s is built anew: %s", path.name, error)
-        changed = self._changed(snapshot, contents, keywords)
-        return changed or ToolIndex.build(_documents(snapshot, keywords), encoder=quick, cache=self._cache)
-
-    def _changed(self, snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords) -> ToolIndex | None:
-        """The nearest index in memory with the difference applied, if it is near enough."""
-        for key, index in reversed(self._ready.items()):
-            old = self._contents.get(key, {})
-            added = {name for name, digest in contents.items() if old.get(name) != digest}
-            removed = old.keys() - contents.keys()
-            if len(added) + len(removed) <= min(_MOST_CHANGED, _MOST_REUSED_SHARE * len(contents)):
-                return index.with_changes([d for d in _documents(snapshot, keywords) if d["name"] in added], removed)
-        return None
+        try:
+            if (changed := _changed(snapshot, contents, keywords, known)) is not None:
+                return changed
+        except RuntimeError as error:
+            log.warning("the search index %s is built anew: %s", key[:12], error)
+        return ToolIndex.build(_documents(snapshot, keywords), encoder=self._quick(), cache=self._cache)
 
     def _improve(self, key: str, index: ToolIndex) -> ToolIndex:
         better = index.with_vectors(self._best(), pause=self._stop_when_closing)
@@ -182,7 +185,20 @@ class Indexes:
             self._contents.pop(oldest, None)
 
     def _path(self, key: str) -> Path | None:
-        return None if self._folder is None else self._folder / f"{key[:40]}.index"
+        if self._folder is None:
+            return None
+        model = hashlib.sha256(self._best().model_id.encode()).hexdigest()[:8]
+        return self._folder / f"{key[:32]}-{model}.index"
+
+
+def _changed(snapshot: Snapshot, contents: Mapping[str, str], keywords: Keywords, known: Known) -> ToolIndex | None:
+    """The nearest index in memory with the difference applied, if it is near enough."""
+    for index, old in known:
+        added = {name for name, digest in contents.items() if old.get(name) != digest}
+        removed = old.keys() - contents.keys()
+        if len(added) + len(removed) <= min(_MOST_CHANGED, _MOST_REUSED_SHARE * len(contents)):
+            return index.with_changes([d for d in _documents(snapshot, keywords) if d["name"] in added], removed)
+    return None
 
 
 def _keep_newest(folder: Path) -> None:
