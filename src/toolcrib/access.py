@@ -48,6 +48,10 @@ class Access:
     async def load(self) -> None:
         self._projects = frozenset(p.name for p in await self._db.read(records.list_projects))
 
+    def known(self, token: str) -> Principal | None:
+        """Who this is, if it is in memory."""
+        return self._verified.get(_digest(token))
+
     async def authenticate(self, token: str) -> Principal:
         digest = _digest(token)
         known = self._verified.get(digest)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import signal
 import socket
+import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 
 import msgspec
-import uvicorn
 
 from toolcrib import wire
 from toolcrib.access import OPERATOR, Access
@@ -28,7 +27,6 @@ from toolcrib.demo import toolbox as demo_toolbox
 from toolcrib.errors import BadSettings, NotFound, SealKeyMismatch
 from toolcrib.gateway.changes import Changes
 from toolcrib.gateway.endpoint import Gateway
-from toolcrib.http import Receive, Scope, Send
 from toolcrib.search import Encoder, WordsOnly, best_installed, full_transformer, quickest, static_table, two_towers
 from toolcrib.settings import SHORTEST_ADMIN_TOKEN, Settings
 from toolcrib.settings import StdioCommand as DemoCommand
@@ -50,10 +48,9 @@ from toolcrib.upstreams.upstream import Change, Limits, StdioCommand, UpstreamSp
 from toolcrib.web.auth import Doorkeeper
 from toolcrib.web.edge import Edge
 from toolcrib.web.openapi import document
-from toolcrib.web.protocol import EnvelopeProtocol
+from toolcrib.web.server import HttpServer
 
 log = logging.getLogger("toolcrib")
-_GRACE_S = 5
 _BACKLOG = 2048
 _FRAMING_BYTES = 2**20  # what a multipart body may hold beside its files
 
@@ -142,7 +139,7 @@ async def _serve(settings: Settings, *, demo: bool) -> None:
             if settings.auth == "off":
                 log.warning("auth is off: every request on %s is admin", address)
             log.info("toolcrib listens on %s (project endpoint %s/api/projects/default)", address, address)
-            await _uvicorn(settings, it.edge, it.gateway).serve(sockets=[listener])
+            await HttpServer(it.edge, tls=_tls(settings), on_stop=it.gateway.close).run(listener)
 
 
 def _with_demo(settings: Settings) -> Settings:
@@ -163,49 +160,18 @@ async def _stock_demo(crib: Crib, address: str) -> None:
     log.info("the demo toolbox %r is at TOOLBOX_ENDPOINT=%s", name, endpoint)
 
 
-def _uvicorn(settings: Settings, edge: Edge, gateway: Gateway) -> uvicorn.Server:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await edge(scope, receive, send)
-
-    config = uvicorn.Config(
-        app,  # pyright: ignore[reportArgumentType] - ASGI by shape; uvicorn names its own scope types
-        http=EnvelopeProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_S,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
-    )
-    return _Server(config, gateway)
-
-
-class _Server(uvicorn.Server):
-    """Ends the streams of listening clients first; they would hold the server up otherwise.
-
-    uvicorn would raise a caught signal once more and die of it before the database is closed; this one just returns.
-    """
-
-    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
-        super().__init__(config)
-        self._gateway = gateway
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._gateway.close()
-        await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for sig, handler in before.items():
-                signal.signal(sig, handler)
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.tls_cert is None:
+        return None
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise BadSettings(
+            f"The certificate {settings.tls_cert} and its key cannot be used: {error}.",
+            hint="tls_cert and tls_key name PEM files that belong together",
+        ) from error
+    return context
 
 
 def _listen(settings: Settings) -> socket.socket:

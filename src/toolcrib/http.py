@@ -6,10 +6,9 @@ Routing, authentication and the mapping of failures live in `web`; this only car
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -18,31 +17,48 @@ from toolcrib.domain import Principal
 from toolcrib.errors import InvalidPayload, UnsupportedMedia
 
 T = TypeVar("T")
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: Header = (b"content-type", b"application/json")
+
+
+class Channel(Protocol):
+    """The way back to the client of one request, for handlers that take long or answer piece by piece."""
+
+    is_gone: bool
+    """The client has closed the connection."""
+    on_gone: Callable[[], None] | None
+    """Called when it does so. Without one a handler simply runs to its end."""
+
+    def cancel(self) -> None:
+        """Cancel the task that serves this request."""
+        ...
+
+    async def start(self, headers: Sequence[Header]) -> None:
+        """Begin a 200 of unknown length."""
+        ...
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece at once; waits while the client is slow to read."""
+        ...
+
+    async def end(self, piece: bytes = b"") -> None:
+        """The last piece."""
+        ...
 
 
 @dataclass(slots=True)
 class Request:
     """A request that has been let in."""
 
-    method: str
-    path: str
     params: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[bytes, bytes]
     principal: Principal
     body: bytes
     request_id: str
-    # The way back for handlers that stream, and the headers as they came, repeated ones included.
-    receive: Receive
-    send: Send
-    raw_headers: Sequence[Header]
+    raw_headers: Sequence[Header]  # as they came, repeated ones included
+    channel: Channel
 
     @property
     def project(self) -> str:
@@ -59,7 +75,6 @@ class Response:
 NO_CONTENT = Response(204, b"", ())
 
 
-@lru_cache(maxsize=1024)
 def parse_query(raw: bytes) -> Mapping[str, str]:
     return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))
 

@@ -23,9 +23,8 @@ from toolcrib.gateway.parking import ParkingLot
 from toolcrib.gateway.relay import Relay
 from toolcrib.gateway.sessions import Session, Sessions
 from toolcrib.gateway.states import StateSeal
-from toolcrib.gateway.stream import ReplyStream
-from toolcrib.gateway.vigil import Vigil
-from toolcrib.http import Header, Request, Response
+from toolcrib.gateway.stream import Pulse, ReplyStream
+from toolcrib.http import JSON, Request, Response
 from toolcrib.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import OpenToolbox
@@ -48,7 +47,7 @@ class Gateway:
         self.sessions = Sessions()
         self.changes = changes
         self._lot = ParkingLot()
-        self.vigil = Vigil()
+        self.pulse = Pulse()
         self.relay = Relay(StateSeal(state_key), self._lot)
         self.is_closing = False
 
@@ -72,7 +71,7 @@ async def post(gateway: Gateway, request: Request) -> Response | None:
     """One JSON-RPC message, or (2025-03-26) a batch of them."""
     names = gateway.names_for(request)
     toolbox = await gateway.open(request)
-    stream = ReplyStream(request)
+    stream = ReplyStream(request, gateway.pulse)
     if not (stream.takes_json or stream.takes_events):
         raise NotAcceptable("Answers are application/json or text/event-stream.", param="Accept")
     modern = eras.is_modern(request.headers)
@@ -144,18 +143,16 @@ async def _serve(
         return ACCEPTED
     if message.method == "initialize" and not modern:
         version, session = _begin(gateway, request, message)
-        stream.headers = _session_header(session)
+        stream.headers = (JSON, (b"mcp-session-id", session.id.encode()))
     exchange = ClientExchange(request.principal, message, stream, session, modern=modern)
     call = Call(gateway.relay, request, message, toolbox, exchange, modern, version, names)
     if modern and message.method == "subscriptions/listen":
         return await _listen(gateway, call, stream)
-    with gateway.vigil.over(request, stream) as watch:
-        try:
-            answer = await (_answer(call) if session is None else _answer_cancellably(call, session))
-        except asyncio.CancelledError:
-            if watch.is_gone:
-                return None
-            raise  # the server stops
+    answer = None
+    with stream:
+        answer = await (_answer(call) if session is None else _answer_cancellably(call, session))
+    if stream.is_gone:
+        return None
     return await stream.end() if answer is None else await stream.finish(*answer)
 
 
@@ -212,15 +209,13 @@ async def _serve_batch(
     if len(items) > _MOST_IN_A_BATCH:
         raise Rejected(INVALID_REQUEST, f"A batch holds at most {_MOST_IN_A_BATCH} messages.", status=400)
     session = gateway.sessions.find(request.headers.get(b"mcp-session-id"), request.principal)
-    with gateway.vigil.over(request, stream) as watch:
-        try:
-            answers = await asyncio.gather(
-                *(_serve_item(gateway, request, item, toolbox, stream, session, names) for item in items)
-            )
-        except asyncio.CancelledError:
-            if watch.is_gone:
-                return None
-            raise
+    answers: list[bytes | None] = []
+    with stream:
+        answers += await asyncio.gather(
+            *(_serve_item(gateway, request, item, toolbox, stream, session, names) for item in items)
+        )
+    if stream.is_gone:
+        return None
     owed = [a for a in answers if a is not None]
     return await stream.finish(200, b"[" + b",".join(owed) + b"]") if owed else await stream.end()
 
@@ -267,10 +262,6 @@ def _note(message: Message, session: Session | None) -> None:
         session.answer(message)
     elif message.method == "notifications/cancelled":
         session.cancel(bytes(message.params.request_id))
-
-
-def _session_header(session: Session) -> tuple[Header, ...]:
-    return ((b"mcp-session-id", session.id.encode()),)
 
 
 def _choice(request: Request, parameter: str, allowed: tuple[str, ...]) -> Any:

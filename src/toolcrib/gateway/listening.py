@@ -6,7 +6,6 @@ or the server stops; nothing is replayed, because every event only says "look ag
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from toolcrib.gateway.changes import Changes, Event
 from toolcrib.gateway.messages import Rejected
 from toolcrib.gateway.sessions import Session
 from toolcrib.gateway.stream import PING, PING_EVERY_S, SSE_HEADERS, ReplyStream, event
-from toolcrib.http import Request
+from toolcrib.http import Channel, Request
 from toolcrib.protocol import INVALID_PARAMS
 from toolcrib.toolboxes.opened import OpenToolbox
 from toolcrib.upstreams.upstream import Exchange
@@ -40,9 +39,9 @@ async def stand(changes: Changes, request: Request, toolbox: OpenToolbox, sessio
     def wanted(e: Event) -> bool:
         return e.uri is None or (session is not None and e.uri in session.subscriptions)
 
-    await request.send({"type": "http.response.start", "status": 200, "headers": list(SSE_HEADERS)})
-    await _pump(changes, request, toolbox, wanted, lambda e: _frame(e, {}))
-    await request.send({"type": "http.response.body", "body": b"", "more_body": False})
+    await request.channel.start(SSE_HEADERS)
+    await _pump(changes, request.channel, toolbox, wanted, lambda e: _frame(e, {}))
+    await request.channel.end()
 
 
 async def listen(changes: Changes, call: Call, stream: ReplyStream) -> None:
@@ -64,9 +63,9 @@ async def listen(changes: Changes, call: Call, stream: ReplyStream) -> None:
             await call.toolbox.subscribe(uri, call.exchange)
             subscribed.add(uri)
         await stream.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
-        await _pump(changes, call.request, call.toolbox, wanted, lambda e: _frame(e, meta))
+        await _pump(changes, call.request.channel, call.toolbox, wanted, lambda e: _frame(e, meta))
         final = replies.result(call.message.id, _encode({"resultType": "complete", "_meta": meta}))
-        await call.request.send({"type": "http.response.body", "body": event(final), "more_body": False})
+        await call.request.channel.end(event(final))
     finally:
         await unsubscribe(call.toolbox, subscribed, call.exchange)
 
@@ -82,28 +81,23 @@ async def unsubscribe(toolbox: OpenToolbox, uris: Iterable[str], exchange: Excha
 
 async def _pump(
     changes: Changes,
-    request: Request,
+    channel: Channel,
     toolbox: OpenToolbox,
     wanted: Callable[[Event], bool],
     frame: Callable[[Event], bytes],
 ) -> None:
     feed = changes.open(toolbox.project, toolbox.name)
-    gone = asyncio.ensure_future(_until_gone(request, feed.close))
+    channel.on_gone = feed.close
+    if channel.is_gone:
+        feed.close()
     try:
-        await request.send({"type": "http.response.body", "body": PING, "more_body": True})
+        await channel.write(PING)
         async for e in feed.events(PING_EVERY_S):
             if e is None or wanted(e):
-                body = PING if e is None else frame(e)
-                await request.send({"type": "http.response.body", "body": body, "more_body": True})
+                await channel.write(PING if e is None else frame(e))
     finally:
-        gone.cancel()
+        channel.on_gone = None
         changes.leave(toolbox.project, toolbox.name, feed)
-
-
-async def _until_gone(request: Request, close: Callable[[], None]) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    close()
 
 
 def _honoured(call: Call) -> dict[str, Any]:

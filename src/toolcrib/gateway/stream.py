@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from toolcrib.http import JSON, Header, Request, Response, Send
+from toolcrib.http import JSON, Header, Request, Response
 
 SSE_HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream"),
@@ -21,27 +22,70 @@ SSE_HEADERS: tuple[Header, ...] = (
 )
 PING = b": ping\r\n\r\n"
 PING_EVERY_S = 15.0
+_TICKS = 3
+_PLAIN: tuple[Header, ...] = (JSON,)
 _encode = msgspec.json.Encoder().encode
 
 
+class Pulse:
+    """One timer for all replies that are owed: silence is filled. Quick ones are gone before it has ticked once."""
+
+    def __init__(self) -> None:
+        self.owed: set[ReplyStream] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, stream: ReplyStream) -> None:
+        self.owed.add(stream)
+        if self._timer is None:
+            self._wind()
+
+    def _wind(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(PING_EVERY_S / _TICKS, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        for stream in self.owed:
+            stream.tick()
+        if self.owed:
+            self._wind()
+
+
 class ReplyStream:
-    """The reply to one POST. `finish` returns a plain response unless events have already gone out."""
+    """The reply to one POST. `finish` returns a plain response unless events have already gone out.
 
-    def __init__(self, request: Request, extra_headers: tuple[Header, ...] = ()) -> None:
+    As a context it stands for the time the reply is owed: a client that leaves cancels it, and silence is filled.
+    """
+
+    def __init__(self, request: Request, pulse: Pulse) -> None:
         accept = request.headers.get(b"accept", b"application/json")
-        anything = b"*/*" in accept
-        self.takes_json = anything or b"application/json" in accept or b"application/*" in accept
+        self.takes_json = b"application/json" in accept or b"*/*" in accept or b"application/*" in accept
         self.takes_events = b"text/event-stream" in accept or b"text/*" in accept
-        self.headers = extra_headers
+        self.headers = _PLAIN
         self.has_started = False
-        self._send: Send = request.send
-        self._ping: asyncio.TimerHandle | None = None
-        self._last_write = 0.0
+        self._channel = request.channel
+        self._pulse = pulse
+        self._silent_ticks = 0
 
-    def keep_alive(self) -> None:
-        """Commit to a stream when silence lasts; called only where an answer can take that long."""
-        if self.takes_events:
-            self._ping = asyncio.get_running_loop().call_later(PING_EVERY_S, self._ping_soon)
+    @property
+    def is_gone(self) -> bool:
+        """The client has left; nobody waits for the answer."""
+        return self._channel.is_gone
+
+    def __enter__(self) -> ReplyStream:
+        channel = self._channel
+        channel.on_gone = channel.cancel
+        self._pulse.add(self)
+        if channel.is_gone:
+            channel.cancel()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """A call that was cancelled because its client left ends quietly; any other cancellation is the server's."""
+        self._channel.on_gone = None
+        self._pulse.owed.discard(self)
+        return kind is asyncio.CancelledError and self._channel.is_gone
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self.takes_events:
@@ -51,43 +95,37 @@ class ReplyStream:
         await self.write(_encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
 
     async def write(self, payload: bytes) -> None:
-        await self._start()
-        await self._send({"type": "http.response.body", "body": event(payload), "more_body": True})
-
-    def let_go(self) -> None:
-        """No more pings: the answer is there, or nobody waits for it any more."""
-        if self._ping is not None:
-            self._ping.cancel()
-            self._ping = None
+        await self._say(event(payload))
 
     async def end(self) -> Response | None:
         """The end of a request that is owed no message: 202, or the end of the stream that had begun."""
         if not self.has_started:
-            return Response(202, b"", self.headers)
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            return Response(202, b"", self.headers[1:])
+        await self._channel.end()
         return None
 
     async def finish(self, status: int, payload: bytes) -> Response | None:
         """The final message. None means that it went out as the last event."""
         if not self.has_started and self.takes_json:
-            return Response(status, payload, (JSON, *self.headers))
+            return Response(status, payload, self.headers)
         await self._start()
-        await self._send({"type": "http.response.body", "body": event(payload), "more_body": False})
+        await self._channel.end(event(payload))
         return None
+
+    def tick(self) -> None:
+        self._silent_ticks += 1
+        if self._silent_ticks > _TICKS and self.takes_events:
+            self._pinging = asyncio.ensure_future(self._say(PING))
+
+    async def _say(self, text: bytes) -> None:
+        self._silent_ticks = 0
+        await self._start()
+        await self._channel.write(text)
 
     async def _start(self) -> None:
         if not self.has_started:
             self.has_started = True
-            headers = [*SSE_HEADERS, *self.headers]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-
-    def _ping_soon(self) -> None:
-        self._ping_task = asyncio.ensure_future(self._write_ping())
-        self.keep_alive()
-
-    async def _write_ping(self) -> None:
-        await self._start()
-        await self._send({"type": "http.response.body", "body": PING, "more_body": True})
+            await self._channel.start((*SSE_HEADERS, *self.headers[1:]))
 
 
 def event(payload: bytes) -> bytes:

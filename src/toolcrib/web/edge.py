@@ -1,4 +1,4 @@
-"""The ASGI application: what happens to every request, in order, and to everything that goes wrong.
+"""The edge: what happens to every request, in order, and to everything that goes wrong.
 
 host and origin → route → api-version → principal → project and role → body → handler → answer.
 """
@@ -11,21 +11,17 @@ import secrets
 from collections.abc import Sequence
 
 from toolcrib.access import LOCAL_ADMIN, require
-from toolcrib.errors import InvalidPayload, TooLarge, ToolcribError
+from toolcrib.errors import InvalidPayload, ToolcribError
 from toolcrib.gateway.endpoint import Gateway
-from toolcrib.http import Header, Receive, Request, Response, Scope, Send, parse_query
+from toolcrib.http import Request, Response
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.web.auth import Doorkeeper
+from toolcrib.web.connection import ClientGone, Incoming
 from toolcrib.web.problems import crash, problem
 from toolcrib.web.routes import ROUTES, Route, Router
 
 log = logging.getLogger("toolcrib.web")
-_MOST_LENGTH_DIGITS = 18
 CLIENT_REQUEST_ID = b"x-ms-client-request-id"
-
-
-class ClientGone(Exception):
-    """The client closed the connection before its request was complete."""
 
 
 class Edge:
@@ -50,29 +46,29 @@ class Edge:
         self._ids = itertools.count(1)
         self._id_prefix = secrets.token_hex(4)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
+    async def __call__(self, incoming: Incoming) -> None:
+        headers = dict(incoming.raw_headers)
         request_id = self._request_id(headers)
         try:
-            response = await self._respond(scope, headers, receive, send, request_id)
+            response = await self._respond(incoming, headers, request_id)
         except ToolcribError as error:
             response = problem(error)
         except ClientGone:
             return
         except Exception:
-            log.exception("request %s: %s %r crashed", request_id, scope["method"], scope["path"][:200])
+            log.exception("request %s: %s %r crashed", request_id, incoming.method, incoming.target[:200])
             response = crash(request_id)
         if response is not None:
-            echoed = CLIENT_REQUEST_ID in headers
-            await _send(send, response, request_id, echoed=echoed, with_body=scope["method"] != "HEAD")
+            identity = request_id.encode()
+            answered = [*response.headers, (b"x-request-id", identity)]
+            if CLIENT_REQUEST_ID in headers:
+                answered.append((CLIENT_REQUEST_ID, identity))
+            incoming.answer(response.status, answered, response.body, with_body=incoming.method != "HEAD")
 
-    async def _respond(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
-    ) -> Response | None:
+    async def _respond(self, incoming: Incoming, headers: dict[bytes, bytes], request_id: str) -> Response | None:
         """The answer; None when the handler has already streamed it."""
         self._doorkeeper.check_origin(headers)
-        route, params = self._router.match(scope["method"], _path(scope))
-        query = parse_query(scope["query_string"])
+        route, params, query = self._router.match(incoming.method, incoming.target)
         if route.needs_api_version and not query.get("api-version"):
             raise InvalidPayload(
                 "The query parameter api-version is missing.", param="api-version", hint="append ?api-version=v1"
@@ -83,21 +79,8 @@ class Edge:
             if "project" in params:
                 self._crib.access.enter(principal, params["project"])
             require(principal, route.role)
-        limit = self._max_upload_bytes if route.takes_files else self._max_body_bytes
-        body = await _body(headers, receive, limit)
-        request = Request(
-            scope["method"],
-            scope["path"],
-            params,
-            query,
-            headers,
-            principal,
-            body,
-            request_id,
-            receive,
-            send,
-            scope["headers"],
-        )
+        body = await incoming.body(self._max_upload_bytes if route.takes_files else self._max_body_bytes)
+        request = Request(params, query, headers, principal, body, request_id, incoming.raw_headers, incoming)
         return await route.handler(self._gateway if route.is_mcp else self._crib, request)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> str:
@@ -108,40 +91,3 @@ class Edge:
             if text.isprintable():
                 return text
         return f"{self._id_prefix}-{next(self._ids)}"
-
-
-async def _body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    declared = headers.get(b"content-length", b"0")
-    if len(declared) > _MOST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
-        raise _too_large(limit)
-    parts: list[bytes] = []
-    size = 0
-    while (message := await receive())["type"] == "http.request":
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > limit:
-            raise _too_large(limit)
-        if not message.get("more_body"):
-            return b"".join(parts)
-    raise ClientGone
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(
-        f"The body is over the limit of {limit} bytes.", param="body", hint="the operator can raise max_body_bytes"
-    )
-
-
-def _path(scope: Scope) -> str:
-    raw: bytes = scope.get("raw_path") or b""
-    return raw.decode("latin-1") if b"%" in raw else scope["path"]
-
-
-async def _send(send: Send, response: Response, request_id: str, *, echoed: bool, with_body: bool) -> None:
-    identity = request_id.encode()
-    length: Header = (b"content-length", b"%d" % len(response.body))
-    headers = [*response.headers, length, (b"x-request-id", identity)]
-    if echoed:
-        headers.append((CLIENT_REQUEST_ID, identity))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body if with_body else b""})

@@ -10,17 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+import httptools
+
 from toolcrib import wire
 from toolcrib.api import access, autopins, connections, health, skills, sources, toolboxes
 from toolcrib.domain import Role
 from toolcrib.errors import MethodNotAllowed, NotFound
 from toolcrib.gateway import endpoint
-from toolcrib.http import Request, Response
+from toolcrib.http import Request, Response, parse_query
 
 Handler = Callable[[Any, Request], Awaitable[Response | None]]
 """Takes the crib (or, behind an MCP URL, the gateway) and the request; None when it has streamed its answer."""
 PROJECT = "/api/projects/{project}"
-_MOST_KNOWN_PATHS = 4096
+_MOST_KNOWN_TARGETS = 4096
 PAGING = ("limit", "order", "after", "before")
 
 
@@ -367,6 +369,10 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
+Match = tuple[Route, Mapping[str, str], Mapping[str, str]]
+"""A route, what the path's parameters are, and the query."""
+
+
 @dataclass(slots=True)
 class _Node:
     """One segment of the tree of paths."""
@@ -383,21 +389,23 @@ class Router:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._root = _Node()
-        self._known: dict[tuple[str, str], tuple[Route, Mapping[str, str]]] = {}
+        self._known: dict[tuple[str, bytes], Match] = {}
         for route in routes:
             self._add(route)
 
-    def match(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
-        """`path` still percent-encoded, so that an encoded slash stays inside its segment."""
-        known = self._known.get((method, path))
+    def match(self, method: str, target: bytes) -> Match:
+        """The route of a request target; targets come back, so what they mean is remembered."""
+        known = self._known.get((method, target))
         if known is None:
-            known = self._walk(method, path)
-            if len(self._known) >= _MOST_KNOWN_PATHS:
+            path, query = _split(target)
+            known = (*self._walk(method, path), parse_query(query))
+            if len(self._known) >= _MOST_KNOWN_TARGETS:
                 self._known.clear()
-            self._known[method, path] = known
+            self._known[method, target] = known
         return known
 
     def _walk(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        """`path` still percent-encoded, so that an encoded slash stays inside its segment."""
         node, params = self._root, dict[str, str]()
         for segment in path.split("/")[1:]:
             found = node.literals.get(segment) or self._parameter(node, segment, params)
@@ -436,6 +444,18 @@ class Router:
             return None
         params[node.parameter_name] = _decode(segment)
         return node.parameter
+
+
+def _split(target: bytes) -> tuple[str, bytes]:
+    """Path and query of a request target, which may also be a whole URL."""
+    if not target.startswith(b"/"):
+        try:
+            url = httptools.parse_url(target)
+        except httptools.HttpParserInvalidURLError:
+            return "*", b""
+        return (url.path or b"/").decode("latin-1"), url.query or b""
+    path, _, query = target.partition(b"?")
+    return path.decode("latin-1"), query
 
 
 def _decode(segment: str) -> str:
