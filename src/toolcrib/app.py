@@ -86,7 +86,7 @@ def migrate(settings: Settings) -> list[str]:
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncGenerator[Opened]:
-    """Everything but the socket: for `serve`, and for tests that speak ASGI."""
+    """Everything but the socket."""
     async with AsyncExitStack() as stack:
         db, lock = await _open_database(settings, stack)
         await db.write(migrations.apply_pending)

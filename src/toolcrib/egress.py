@@ -106,12 +106,12 @@ class HttpAnswer:
         self._size = 0
         self._complete = False
         self._error: Exception | None = None
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ready: asyncio.Future[None] = connection.loop.create_future()
         self._wake: asyncio.Future[None] | None = None
 
-    async def ready(self) -> None:
-        """Until the body is whole, or the headers promise an event stream."""
-        await self._ready
+    def ready(self) -> asyncio.Future[None]:
+        """Done when the body is whole, or the headers promise an event stream."""
+        return self._ready
 
     @property
     def body(self) -> bytes:
@@ -124,7 +124,7 @@ class HttpAnswer:
                 raise self._error
             if self._complete:
                 return b""
-            self._wake = asyncio.get_running_loop().create_future()
+            self._wake = self._connection.loop.create_future()
             await self._wake
         piece = self.body
         self._parts.clear()
@@ -194,6 +194,7 @@ class HttpConnection(asyncio.Protocol):
     """One keep-alive connection; one request in flight. A response byte nobody asked for closes it."""
 
     def __init__(self, pool: HttpPool) -> None:
+        self.loop = asyncio.get_running_loop()  # remembered: before Python 3.12 asking costs a system call
         self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self._answer: HttpAnswer | None = None
@@ -272,7 +273,8 @@ class HttpConnection(asyncio.Protocol):
         if answer is None or not answer.began():
             return
         self._answer = None
-        self._learn_patience(answer.headers.get("keep-alive", ""))
+        if keep_alive := answer.headers.get("keep-alive"):
+            self._learn_patience(keep_alive)
         if self._parser.should_keep_alive() and self.alive and not self._transport.is_closing():
             self._transport.resume_reading()
             self._pool.keep(self)

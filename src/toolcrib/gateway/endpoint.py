@@ -53,9 +53,11 @@ class Gateway:
 
     async def open(self, request: Request) -> OpenToolbox:
         """The toolbox a URL names, for the principal that asks."""
-        expose = _choice(request, "expose", _EXPOSE)
-        version = await resolve(self.crib.shelf, request.project, request.params["name"], request.params.get("version"))
-        return self.crib.counter.open(version, request.principal, expose)
+        shelf, params = self.crib.shelf, request.params
+        project, name, selector = params["project"], params["name"], params.get("version")
+        current = shelf.ready(project, name) if selector is None else None
+        version = current.default if current is not None else await resolve(shelf, project, name, selector)
+        return self.crib.counter.open(version, request.principal, _choice(request, "expose", _EXPOSE))
 
     def names_for(self, request: Request) -> NameForm:
         return _choice(request, "names", _NAME_FORMS) or self.names

@@ -88,6 +88,8 @@ class ClientExchange:
             declared = session.capabilities
         else:
             return {}
+        if not declared:
+            return declared
         return {name: value for name, value in declared.items() if name in _RELAYED and isinstance(value, dict)}
 
     @staticmethod

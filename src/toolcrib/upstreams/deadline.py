@@ -14,19 +14,23 @@ LOOK_EVERY_S = 0.05
 
 
 class Deadlines:
-    """Every deadline that is running."""
+    """Every deadline that is running, in one event loop."""
 
     def __init__(self) -> None:
         self._running: set[Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def after(self, seconds: float) -> Deadline:
-        return Deadline(self, asyncio.get_running_loop().time() + seconds)
+        """A deadline for a block of the running task."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()  # remembered: before Python 3.12 asking costs a system call
+        return Deadline(self, self._loop, self._loop.time() + seconds)
 
     def add(self, deadline: Deadline) -> None:
         self._running.add(deadline)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look)
+            self._look()
 
     def remove(self, deadline: Deadline) -> None:
         self._running.discard(deadline)
@@ -40,13 +44,14 @@ class Deadlines:
 
 
 class Deadline:
-    """One deadline, with the face of `asyncio.Timeout`: it cancels its block and turns that into `TimeoutError`."""
+    """One deadline, much like `asyncio.Timeout`: it cancels its block and turns that into `TimeoutError`."""
 
-    __slots__ = ("_before", "_deadlines", "_has_expired", "_task", "_when")
+    __slots__ = ("_before", "_deadlines", "_has_expired", "_loop", "_task", "_when")
 
-    def __init__(self, deadlines: Deadlines, when: float | None) -> None:
+    def __init__(self, deadlines: Deadlines, loop: asyncio.AbstractEventLoop, when: float) -> None:
         self._deadlines = deadlines
-        self._when = when
+        self._loop = loop
+        self._when: float | None = when
         self._has_expired = False
 
     def when(self) -> float | None:
@@ -63,13 +68,13 @@ class Deadline:
             self._has_expired = True
             self._task.cancel()
 
-    async def __aenter__(self) -> Deadline:
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+    def __enter__(self) -> Deadline:
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
         self._before = self._task.cancelling()
         self._deadlines.add(self)
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._deadlines.remove(self)

@@ -6,7 +6,7 @@ Knows HTTP statuses and framing for both eras. Deliberately knows neither sessio
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -59,17 +59,17 @@ class Endpoint:
         """The head of a POST to another path of the same origin."""
         return self._head("POST", _POST, url)
 
-    async def post(
+    def post(
         self, headers: bytes, body: bytes, *, limit: int, max_idle_s: float = egress.FRESH_S, head: bytes | None = None
-    ) -> egress.HttpAnswer:
+    ) -> Awaitable[egress.HttpAnswer]:
         whole = b"%b%bcontent-length: %d\r\n\r\n%b" % (head or self._post_head, headers, len(body), body)
-        return await self.pool.send(whole, limit=limit, max_idle_s=max_idle_s)
+        return self.pool.send(whole, limit=limit, max_idle_s=max_idle_s)
 
-    async def get(self, headers: bytes = b"") -> egress.HttpAnswer:
-        return await self.pool.send(self._get_head + headers + b"\r\n", limit=self.limits.answer_bytes)
+    def get(self, headers: bytes = b"") -> Awaitable[egress.HttpAnswer]:
+        return self.pool.send(self._get_head + headers + b"\r\n", limit=self.limits.answer_bytes)
 
-    async def delete(self, headers: bytes) -> egress.HttpAnswer:
-        return await self.pool.send(self._delete_head + headers + b"\r\n", limit=self.limits.answer_bytes)
+    def delete(self, headers: bytes) -> Awaitable[egress.HttpAnswer]:
+        return self.pool.send(self._delete_head + headers + b"\r\n", limit=self.limits.answer_bytes)
 
     async def settle(self, answer: egress.HttpAnswer, turn: Turn, limit: int) -> Outcome | Cut:
         """A 200: the outcome, from a body or from the events that lead up to it."""

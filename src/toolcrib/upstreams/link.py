@@ -88,8 +88,8 @@ class Link:
         return bool(self._uris) or not all(berth.is_idle for berth in self._berths.values())
 
     async def request(self, ask: Ask) -> Outcome:
-        lane = await self._lane(ask.exchange)
-        berth = self._berth(lane)
+        lane = SHARED if _is_plain(ask.exchange) else await self._lane(ask.exchange)
+        berth = self._berths.get(lane) or self._berth(lane)
         berth.busy += 1
         try:
             dialogue = berth.dialogue
@@ -169,7 +169,7 @@ class Link:
         await self._opener.aclose()
 
     async def _lane(self, exchange: Exchange) -> Lane:
-        if not exchange.capabilities and not exchange.log_level:
+        if _is_plain(exchange):
             return SHARED
         if self._opener.era is None:
             await self.dialogue()
@@ -272,6 +272,11 @@ class Link:
             task = asyncio.create_task(dialogue.aclose())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
+
+
+def _is_plain(exchange: Exchange) -> bool:
+    """Asks for nothing that would need a conversation of its own."""
+    return not exchange.capabilities and not exchange.log_level
 
 
 def _retrieve(task: asyncio.Task[Dialogue]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,8 +61,8 @@ class McpServer:
         self._links: dict[bytes, Link] = {}
         self._watched: set[bytes] = set()
 
-    async def request(self, ask: Ask, headers: Mapping[str, str]) -> Outcome:
-        return await self._link(headers, ask.exchange).request(ask)
+    def request(self, ask: Ask, headers: Mapping[str, str]) -> Awaitable[Outcome]:
+        return self._link(headers, ask.exchange).request(ask)
 
     async def fetch(self, exchange: Exchange, headers: Mapping[str, str]) -> Listing:
         link, spec = self._link(headers, exchange), self._spec

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import msgspec
@@ -21,7 +22,6 @@ from toolcrib.upstreams.events import EventParser
 from toolcrib.upstreams.turn import Report, Turn
 from toolcrib.upstreams.upstream import Background, Outcome, Params
 
-_VERSION: Final = f"mcp-protocol-version: {messages.MODERN}\r\n".encode()
 _DOUBTFUL: Final = frozenset({-32022, -32000, -32600})
 """Codes with which servers of another era turn a stateless request away."""
 MAX_EVENT_BYTES: Final = 1024 * 1024
@@ -133,14 +133,20 @@ async def discover(endpoint: Endpoint, nobody: Background) -> egress.HttpAnswer:
 
 
 def _headers(ask: Ask) -> bytes:
-    lines = f"mcp-method: {ask.method}\r\n"
     key = NAMED_BY.get(ask.method)
-    if key is not None and isinstance(name := ask.params.get(key), str):
-        lines += f"mcp-name: {encode_header(name)}\r\n"
+    name = ask.params.get(key) if key is not None else None
+    lines = _routing(ask.method, name if isinstance(name, str) else None)
     if ask.mirror:
         repeated = mirrored(ask.mirror, _arguments(ask.params))
-        lines += "".join(f"{name}: {value}\r\n" for name, value in repeated.items())
-    return _VERSION + lines.encode("ascii")
+        lines += "".join(f"{name}: {value}\r\n" for name, value in repeated.items()).encode("ascii")
+    return lines
+
+
+@lru_cache(maxsize=4096)
+def _routing(method: str, name: str | None) -> bytes:
+    """The headers that repeat what a request asks for. Tools are called again, so they are remembered."""
+    named = "" if name is None else f"mcp-name: {encode_header(name)}\r\n"
+    return f"mcp-protocol-version: {messages.MODERN}\r\nmcp-method: {method}\r\n{named}".encode("ascii")
 
 
 def _arguments(params: Params) -> Params:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import random
 import ssl
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
@@ -39,13 +40,12 @@ SWEEP_S: Final = 30.0
 SAFE_METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "ping"})
 
 T = TypeVar("T")
-Timeout = asyncio.Timeout | Deadline
 
 
 class Kind(Protocol):
     """What a kind of upstream implements; credentials arrive as headers."""
 
-    async def request(self, ask: Ask, headers: Mapping[str, str]) -> Outcome: ...
+    def request(self, ask: Ask, headers: Mapping[str, str]) -> Awaitable[Outcome]: ...
 
     async def fetch(self, exchange: Exchange, headers: Mapping[str, str]) -> Listing: ...
 
@@ -112,12 +112,16 @@ class Guard:
         self.kind = kind
         self.limits = limits
         self.breaker = Breaker(source)
-        self._slots = asyncio.Semaphore(limits.concurrent)
+        self._free = limits.concurrent
+        self._queue: deque[asyncio.Future[None]] = deque()
 
-    async def run(self, work: Callable[[], Awaitable[T]], timeout: Timeout, *, resendable: bool) -> T:
-        await self._slot()
+    async def run(self, work: Callable[[], Awaitable[T]], timeout: Deadline, *, resendable: bool) -> T:
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait_for_slot()
         try:
-            async with timeout:
+            with timeout:
                 try:
                     return await self._attempt(work, timeout)
                 except errors.Unreachable as error:
@@ -128,9 +132,9 @@ class Guard:
         except TimeoutError:
             raise errors.TimedOut(f"{self.source!r} did not answer in time.", source=self.source) from None
         finally:
-            self._slots.release()
+            self._give_slot()
 
-    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Timeout) -> T:
+    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Deadline) -> T:
         self.breaker.admit()
         try:
             result = await work()
@@ -149,16 +153,28 @@ class Guard:
         self.breaker.succeeded()
         return result
 
-    async def _slot(self) -> None:
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
+    async def _wait_for_slot(self) -> None:
+        """First come, first served; a slot that becomes free is handed over, so nobody can overtake."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
         try:
-            async with asyncio.timeout(self.limits.queue_s):
-                await self._slots.acquire()
-        except TimeoutError:
+            await asyncio.wait_for(asyncio.shield(turn), self.limits.queue_s)
+        except BaseException as error:
+            if turn.done():
+                self._give_slot()
+            turn.cancel()
+            if not isinstance(error, TimeoutError):
+                raise
             message = f"{self.source!r} already has {self.limits.concurrent} requests in flight."
             raise errors.Overloaded(message, retry_after_s=1.0) from None
+
+    def _give_slot(self) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                return turn.set_result(None)
+        self._free += 1
+        return None
 
 
 class GuardedUpstream:
@@ -190,20 +206,20 @@ class GuardedUpstream:
     async def fetch(self, exchange: Exchange) -> Listing:
         guard = self._guard
         headers = await self._spec.credentials(exchange.principal)
-        timeout = asyncio.timeout(guard.limits.open_s + guard.limits.fetch_s)
+        timeout = guard.deadlines.after(guard.limits.open_s + guard.limits.fetch_s)
         return await guard.run(lambda: guard.kind.fetch(exchange, headers), timeout, resendable=True)
 
     async def subscribe(self, uri: str, exchange: Exchange) -> None:
         guard = self._guard
         headers = await self._spec.credentials(exchange.principal)
         work = functools.partial(guard.kind.subscribe, uri, exchange, headers)
-        await guard.run(work, asyncio.timeout(guard.limits.call_s), resendable=False)
+        await guard.run(work, guard.deadlines.after(guard.limits.call_s), resendable=False)
 
     async def unsubscribe(self, uri: str, exchange: Exchange) -> None:
         guard = self._guard
         headers = await self._spec.credentials(exchange.principal)
         work = functools.partial(guard.kind.unsubscribe, uri, exchange, headers)
-        await guard.run(work, asyncio.timeout(guard.limits.call_s), resendable=False)
+        await guard.run(work, guard.deadlines.after(guard.limits.call_s), resendable=False)
 
     async def aclose(self) -> None:
         """Handles hold nothing; the pool closes what they share."""
@@ -212,7 +228,7 @@ class GuardedUpstream:
 class _Patient:
     """An exchange whose deadline stands still while the asking side is being asked something."""
 
-    def __init__(self, exchange: Exchange, timeout: Timeout) -> None:
+    def __init__(self, exchange: Exchange, timeout: Deadline) -> None:
         self._exchange = exchange
         self._timeout = timeout
         self._asking = 0

@@ -90,7 +90,7 @@ class Incoming:
             if self.is_gone:
                 raise ClientGone
             self._connection.resume_reading()
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._connection.loop.create_future()
             await self._waiter
         raise _too_large(limit)
 
@@ -173,8 +173,9 @@ class Connection(asyncio.Protocol):
         self.house = house
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._arriving: Incoming | None = None
+        self._headers: list[Header] = []
         self._current: Incoming | None = None
         self._waiting: deque[Incoming] = deque()
         self._head_bytes = 0
@@ -210,7 +211,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._seen = self.house.now
-        self._may_write = self._loop.create_future()
+        self._may_write = self.loop.create_future()
 
     def resume_writing(self) -> None:
         if self._may_write is not None:
@@ -231,14 +232,15 @@ class Connection(asyncio.Protocol):
     # The parser tells us:
 
     def on_message_begin(self) -> None:
-        self._arriving = Incoming(self)
+        self._arriving = incoming = Incoming(self)
+        self._headers = incoming.raw_headers
         self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         cast("Incoming", self._arriving).target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        cast("Incoming", self._arriving).raw_headers.append((name.lower(), value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         incoming = cast("Incoming", self._arriving)
@@ -323,7 +325,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, incoming: Incoming) -> None:
         self._current = incoming
-        incoming.task = self._loop.create_task(self.house.serve(incoming))
+        incoming.task = self.loop.create_task(self.house.serve(incoming))
 
     def _pause_reading(self) -> None:
         if self._is_reading:

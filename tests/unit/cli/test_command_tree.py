@@ -13,8 +13,8 @@ from toolcrib.cli import failures, printing
 from toolcrib.cli.main import COMMANDS, run, toolcrib
 from toolcrib.client.rest import NoServer
 
-HEAVY = ("numpy", "httpx2", "uvicorn", "mcp", "toolcrib.app", "toolcrib.web", "toolcrib.search.engine", "yaml")
-SERVER = ("numpy", "uvicorn", "mcp", "toolcrib.app", "toolcrib.web", "toolcrib.search.engine", "toolcrib.storage")
+HEAVY = ("numpy", "httpx2", "httptools", "mcp", "toolcrib.app", "toolcrib.web", "toolcrib.search.engine", "yaml")
+SERVER = ("numpy", "httptools", "mcp", "toolcrib.app", "toolcrib.web", "toolcrib.search.engine", "toolcrib.storage")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 HEAVY = {
-    *("numpy", "httpx", "httpx2", "msgspec", "click", "yaml", "starlette", "uvicorn", "mcp", "pydantic", "anyio"),
+    *("numpy", "httpx", "httpx2", "msgspec", "click", "yaml", "starlette", "httptools", "mcp", "pydantic", "anyio"),
     *("openai", "anthropic", "pydantic_ai", "agents", "langchain", "langchain_core", "langgraph", "agent_framework"),
 }
 SERVER = ("app", "web", "api", "gateway", "toolboxes", "catalog", "upstreams", "connections", "storage", "settings")
