@@ -66,8 +66,12 @@ def hop() -> None:
         added = alone.p50 - one["direct"].p50
         print(f"  {case.name:20s} {figure.rate:7.0f}/s  {figure.cpu:5.0f} µs CPU   1 connection: p50 +{added:.2f} ms")
     print(f"  {'FastMCP proxy':20s} {'':7s}     {peer.cpu:5.0f} µs CPU   1 connection: p50 {peer.p50:.2f} ms")
-    print(f"  added p50                                   {one['toolcrib'].p50 - one['direct'].p50:5.2f} ms (goal ≤ 0.5)")
-    print(f"  throughput, of direct                       {ours / direct:5.2f}    (goal ≥ 0.6; bare: {bare / direct:.2f})")
+    print(
+        f"  added p50                                   {one['toolcrib'].p50 - one['direct'].p50:5.2f} ms (goal ≤ 0.5)"
+    )
+    print(
+        f"  throughput, of direct                       {ours / direct:5.2f}    (goal ≥ 0.6; bare: {bare / direct:.2f})"
+    )
     print(f"  throughput, of the bare pass-through        {ours / bare:5.2f}")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
@@ -47,8 +46,7 @@ class Channel(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """A request that has been let in."""
 
     params: Mapping[str, str]
@@ -65,8 +63,7 @@ class Request:
         return self.params["project"]
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = (JSON,)

@@ -51,7 +51,7 @@ def encode_header(value: str) -> str:
 
 def decode_header(value: str) -> str | None:
     """The inverse; None for base64 that nobody's encoder would write, so that it matches nothing by accident."""
-    found = _SENTINEL.fullmatch(value)
+    found = _SENTINEL.fullmatch(value) if value.startswith("=?") else None
     if found is None:
         return value
     try:

@@ -81,7 +81,7 @@ async def post(gateway: Gateway, request: Request) -> Response | None:
         if is_batch(request.body):
             return await _serve_batch(gateway, request, toolbox, stream, names)
         message = read_message(request.body)
-        version = eras.version_of(request.headers, message)
+        version = eras.MODERN if modern else eras.version_of(request.headers, message)
         if len(request.headers) != len(request.raw_headers):
             eras.check_repeated(message, request.raw_headers)
         if modern and not message.is_notification:

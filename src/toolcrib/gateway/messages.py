@@ -121,7 +121,7 @@ def read_message(body: bytes | Raw) -> Message:
 
 
 def is_batch(body: bytes) -> bool:
-    return body[:64].lstrip()[:1] == b"["
+    return body[:1] != b"{" and body[:64].lstrip()[:1] == b"["
 
 
 def read_batch(body: bytes) -> list[Raw]:

@@ -6,7 +6,6 @@ Both eras share them; what an era adds to a result is put on by `eras`, and only
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -41,8 +40,7 @@ EMPTY = b"{}"
 _KEPT = b',"ttlMs":%d,"cacheScope":"private"' % LIST_TTL_MS
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One request on its way through the gateway."""
 
     relay: Relay

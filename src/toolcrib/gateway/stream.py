@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
@@ -57,9 +58,7 @@ class ReplyStream:
     """
 
     def __init__(self, request: Request, pulse: Pulse) -> None:
-        accept = request.headers.get(b"accept", b"application/json")
-        self.takes_json = b"application/json" in accept or b"*/*" in accept or b"application/*" in accept
-        self.takes_events = b"text/event-stream" in accept or b"text/*" in accept
+        self.takes_json, self.takes_events = _taken(request.headers.get(b"accept", b"application/json"))
         self.headers = _PLAIN
         self.has_started = False
         self._channel = request.channel
@@ -115,7 +114,11 @@ class ReplyStream:
     def tick(self) -> None:
         self._silent_ticks += 1
         if self._silent_ticks > _TICKS and self.takes_events:
-            self._pinging = asyncio.ensure_future(self._say(PING))
+            self._pinging = asyncio.ensure_future(self._ping())
+
+    async def _ping(self) -> None:
+        if self in self._pulse.owed:  # the answer may have come since the tick
+            await self._say(PING)
 
     async def _say(self, text: bytes) -> None:
         self._silent_ticks = 0
@@ -126,6 +129,13 @@ class ReplyStream:
         if not self.has_started:
             self.has_started = True
             await self._channel.start((*SSE_HEADERS, *self.headers[1:]))
+
+
+@lru_cache(maxsize=256)
+def _taken(accept: bytes) -> tuple[bool, bool]:
+    """Whether a client takes JSON, and whether it takes events. Clients send the same header with every request."""
+    takes_json = b"application/json" in accept or b"*/*" in accept or b"application/*" in accept
+    return takes_json, b"text/event-stream" in accept or b"text/*" in accept
 
 
 def event(payload: bytes) -> bytes:

@@ -5,8 +5,9 @@ Also the lanes: which calls may share a dialogue. Knows no transport.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from toolcrib import errors
 from toolcrib.domain import JsonObject
@@ -17,8 +18,7 @@ from toolcrib.upstreams.upstream import Exchange, HeaderMap, Outcome, Params
 PUSHED_CAPABILITIES = frozenset(method.partition("/")[0] for method in RELAYED)
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """Who may share a dialogue. The empty lane declares nothing, so nothing can be pushed into it."""
 
     principal: str = ""
@@ -45,8 +45,7 @@ def declared_capabilities(exchange: Exchange) -> JsonObject:
     return {name: value for name, value in exchange.capabilities.items() if name in PUSHED_CAPABILITIES}
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """One request on its way through a dialogue."""
 
     method: str

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from toolcrib import errors
 from toolcrib.domain import JsonObject, Principal
 from toolcrib.protocol import HeaderMap
@@ -80,8 +82,7 @@ class Background:
         raise errors.RelayRefused(f"Nobody is there to answer {method!r}: this is background work.")
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(msgspec.Struct, frozen=True):
     """The upstream's `result`, as the JSON text it sent."""
 
     result: bytes

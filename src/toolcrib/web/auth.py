@@ -75,9 +75,9 @@ class Doorkeeper:
 
 
 def _token(headers: Mapping[bytes, bytes]) -> str:
-    scheme, _, credential = _text(headers.get(b"authorization", b"")).partition(" ")
-    if scheme.lower() == "bearer" and credential.strip():
-        return credential.strip()
+    scheme, _, credential = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" and (token := credential.strip()):
+        return _text(token)
     if key := headers.get(b"api-key"):
         return _text(key)
     raise Unauthenticated(

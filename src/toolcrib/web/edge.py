@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Sequence
 
 from toolcrib.access import LOCAL_ADMIN, require
-from toolcrib.errors import InvalidPayload, ToolcribError
+from toolcrib.errors import BadRequest, InvalidPayload, ToolcribError
 from toolcrib.gateway.endpoint import Gateway
-from toolcrib.http import Request, Response
+from toolcrib.http import Header, Request, Response
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.web.auth import Doorkeeper
 from toolcrib.web.connection import ClientGone, Incoming
@@ -22,6 +22,7 @@ from toolcrib.web.routes import ROUTES, Route, Router
 
 log = logging.getLogger("toolcrib.web")
 CLIENT_REQUEST_ID = b"x-ms-client-request-id"
+_SAID_ONCE = frozenset({b"host", b"origin", b"authorization", b"api-key", b"x-toolcrib-user"})
 
 
 class Edge:
@@ -63,10 +64,16 @@ class Edge:
             answered = [*response.headers, (b"x-request-id", identity)]
             if CLIENT_REQUEST_ID in headers:
                 answered.append((CLIENT_REQUEST_ID, identity))
-            incoming.answer(response.status, answered, response.body, with_body=incoming.method != "HEAD")
+            try:
+                incoming.answer(response.status, answered, response.body, with_body=incoming.method != "HEAD")
+            except Exception:
+                log.exception("request %s: the answer could not be sent", request_id)
+                incoming.abort()
 
     async def _respond(self, incoming: Incoming, headers: dict[bytes, bytes], request_id: str) -> Response | None:
         """The answer; None when the handler has already streamed it."""
+        if len(headers) != len(incoming.raw_headers):
+            _refuse_repeated(incoming.raw_headers)
         self._doorkeeper.check_origin(headers)
         route, params, query = self._router.match(incoming.method, incoming.target)
         if route.needs_api_version and not query.get("api-version"):
@@ -91,3 +98,11 @@ class Edge:
             if text.isprintable():
                 return text
         return f"{self._id_prefix}-{next(self._ids)}"
+
+
+def _refuse_repeated(headers: Sequence[Header]) -> None:
+    """Who is asking, and whom, must be said once: proxies differ from us in which of two they take."""
+    names = [name for name, _ in headers if name in _SAID_ONCE]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadRequest(f"The header {name.decode()} appears more than once.", param=name.decode())

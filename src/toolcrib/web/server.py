@@ -17,6 +17,7 @@ from typing import Any
 from toolcrib.web.connection import Connection, Incoming
 
 GRACE_S = 5.0
+_GOODBYE_S = 1.0  # clients rarely answer the end of a TLS connection they keep in a pool
 _SECOND = 1.0
 
 
@@ -52,7 +53,12 @@ class HttpServer:
         """Until SIGINT or SIGTERM; a second one does not wait for what is still running."""
         loop = asyncio.get_running_loop()
         self._tick()
-        server = await loop.create_server(lambda: Connection(self), sock=listener, ssl=self._tls)
+        server = await loop.create_server(
+            lambda: Connection(self),
+            sock=listener,
+            ssl=self._tls,
+            ssl_shutdown_timeout=_GOODBYE_S if self._tls else None,
+        )
         with self._signals(loop):
             await self._stop.wait()
             server.close()
@@ -72,17 +78,21 @@ class HttpServer:
         if self._connections:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_empty.wait(), GRACE_S)
+        running = [c.task for c in self._connections if c.task is not None]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=GRACE_S)
         for connection in list(self._connections):
-            connection.cancel()
-        await asyncio.sleep(0)
+            connection.abort()
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
+        loop.call_later(_SECOND, self._tick)
         self.now = loop.time()
         self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
         for connection in list(self._connections):
             connection.look(self.now)
-        loop.call_later(_SECOND, self._tick)
 
     @contextmanager
     def _signals(self, loop: asyncio.AbstractEventLoop) -> Generator[None]:
