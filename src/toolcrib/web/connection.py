@@ -266,6 +266,8 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         incoming, parser = cast("Incoming", self._arriving), self._parser
         self._headers = []  # trailers are no headers
+        if self._is_deaf:
+            return None
         incoming.method = parser.get_method().decode("ascii")
         incoming.version = parser.get_http_version()
         incoming.keep_alive = parser.should_keep_alive()
@@ -382,7 +384,8 @@ class Connection(asyncio.Protocol):
         if self._is_last:
             self._waiting.clear()
             arriving = self._arriving
-            if arriving is None or not arriving.is_answered:  # a client that is still sending would lose its answer
+            is_sending = arriving is not None and arriving.is_answered and not self._is_deaf
+            if not is_sending:  # else it would lose its answer
                 self._is_deaf = True
                 self._transport.close()
         elif self._waiting and self._may_write is None:
@@ -405,7 +408,6 @@ class Connection(asyncio.Protocol):
             if in_hand is not None:
                 in_hand.lost()
             response, refused.keep_alive = problem(error), False
-            self._arriving = None
             refused.answer(response.status, response.headers, response.body)
 
 

@@ -42,6 +42,7 @@ pytestmark = pytest.mark.anyio
 async def client(server: Server) -> AsyncIterator[Client]:
     async with connected(server.port) as it:
         yield it
+    assert "Traceback" not in server.log.read_text()
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
