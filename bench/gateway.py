@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def short_circuit() -> None:
-    """tools/call with only the upstream's socket missing, against a raw ASGI echo."""
+    """tools/call with only the upstream's socket missing, against a raw ASGI echo under uvicorn."""
     with ExitStack() as stack:
         raw = _raw(stack)
         cases = [Case("raw ASGI echo", *raw, _call("/mcp", "echo"))]

@@ -179,7 +179,7 @@ def started(
 
 
 def uvicorn(target: str, port: int) -> tuple[str, ...]:
-    """The command for a raw ASGI app, served the way toolcrib is."""
+    """The command for a raw ASGI app, served as quickly as uvicorn can."""
     return (
         *("-m", "uvicorn", target, "--port", str(port), "--log-level", "error", "--no-access-log"),
         *("--no-proxy-headers", "--loop", "uvloop", "--http", "httptools"),

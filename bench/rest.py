@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def reads() -> None:
-    """Reads of one toolbox, which come from memory, against a raw ASGI echo under the same server."""
+    """Reads of one toolbox, which come from memory, against a raw ASGI echo under uvicorn."""
     with ExitStack() as stack:
         port = free_port()
         raw = stack.enter_context(started(*uvicorn("bench.raw_apps:app", port), port=port))

@@ -53,9 +53,7 @@ class Access:
         return self._verified.get(_digest(token))
 
     async def authenticate(self, token: str) -> Principal:
-        digest = _digest(token)
-        known = self._verified.get(digest)
-        return known if known is not None else await self._by_key(token, digest)
+        return self.known(token) or await self._by_key(token, _digest(token))
 
     def enter(self, principal: Principal, project: str) -> None:
         """Refuse a principal of another project before saying whether this one exists."""

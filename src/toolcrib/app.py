@@ -126,6 +126,7 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
 async def _serve(settings: Settings, *, demo: bool) -> None:
     if demo:
         settings = _with_demo(settings)
+    tls = _tls(settings)
     with _listen(settings) as listener:
         port = listener.getsockname()[1]
         scheme = "https" if settings.tls_cert else "http"
@@ -139,7 +140,7 @@ async def _serve(settings: Settings, *, demo: bool) -> None:
             if settings.auth == "off":
                 log.warning("auth is off: every request on %s is admin", address)
             log.info("toolcrib listens on %s (project endpoint %s/api/projects/default)", address, address)
-            await HttpServer(it.edge, tls=_tls(settings), on_stop=it.gateway.close).run(listener)
+            await HttpServer(it.edge, tls=tls, on_stop=it.gateway.close).run(listener)
 
 
 def _with_demo(settings: Settings) -> Settings:

@@ -1,4 +1,4 @@
-"""One HTTP request and one answer, as plain values: all that handlers know of HTTP.
+"""One HTTP request, one answer and the way back: all that handlers know of HTTP.
 
 Routing, authentication and the mapping of failures live in `web`; this only carries.
 """
@@ -6,7 +6,7 @@ Routing, authentication and the mapping of failures live in `web`; this only car
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
@@ -18,6 +18,7 @@ from toolcrib.errors import InvalidPayload, UnsupportedMedia
 T = TypeVar("T")
 Header = tuple[bytes, bytes]
 
+_MOST_QUERY_FIELDS = 100
 JSON: Header = (b"content-type", b"application/json")
 
 
@@ -33,7 +34,7 @@ class Channel(Protocol):
         """Cancel the task that serves this request."""
         ...
 
-    async def start(self, headers: Sequence[Header]) -> None:
+    def start(self, headers: Sequence[Header]) -> None:
         """Begin a 200 of unknown length."""
         ...
 
@@ -73,7 +74,21 @@ NO_CONTENT = Response(204, b"", ())
 
 
 def parse_query(raw: bytes) -> Mapping[str, str]:
-    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))
+    try:
+        return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_QUERY_FIELDS))
+    except ValueError:
+        raise InvalidPayload(f"The query has more than {_MOST_QUERY_FIELDS} parameters.", param="query") from None
+
+
+def repeated(headers: Sequence[Header], names: Collection[bytes]) -> str | None:
+    """The first of these headers that came more than once: readers differ in which of two they take."""
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in names:
+            if name in seen:
+                return name.decode("ascii")
+            seen.add(name)
+    return None
 
 
 def answer(value: object, *headers: Header, status: int = 200) -> Response:

@@ -53,7 +53,8 @@ class Feed:
         """Events as they come; None after each `idle_s` of silence; ends when the hub closes."""
         while not self._closed:
             try:
-                await asyncio.wait_for(self._wake.wait(), idle_s)
+                async with asyncio.timeout(idle_s):
+                    await self._wake.wait()
             except TimeoutError:
                 yield None
                 continue

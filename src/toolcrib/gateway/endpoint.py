@@ -24,7 +24,7 @@ from toolcrib.gateway.relay import Relay
 from toolcrib.gateway.sessions import Session, Sessions
 from toolcrib.gateway.states import StateSeal
 from toolcrib.gateway.stream import Pulse, ReplyStream
-from toolcrib.http import JSON, Request, Response
+from toolcrib.http import Request, Response
 from toolcrib.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import OpenToolbox
@@ -49,22 +49,21 @@ class Gateway:
         self._lot = ParkingLot()
         self.pulse = Pulse()
         self.relay = Relay(StateSeal(state_key), self._lot)
-        self.is_closing = False
 
     async def open(self, request: Request) -> OpenToolbox:
         """The toolbox a URL names, for the principal that asks."""
+        expose = _choice(request, "expose", _EXPOSE)
         shelf, params = self.crib.shelf, request.params
         project, name, selector = params["project"], params["name"], params.get("version")
         current = shelf.ready(project, name) if selector is None else None
         version = current.default if current is not None else await resolve(shelf, project, name, selector)
-        return self.crib.counter.open(version, request.principal, _choice(request, "expose", _EXPOSE))
+        return self.crib.counter.open(version, request.principal, expose)
 
     def names_for(self, request: Request) -> NameForm:
         return _choice(request, "names", _NAME_FORMS) or self.names
 
     def close(self) -> None:
         """End every stream and every call on hold, so that the server can stop."""
-        self.is_closing = True
         self.changes.close()
         self._lot.close()
 
@@ -145,16 +144,13 @@ async def _serve(
         return ACCEPTED
     if message.method == "initialize" and not modern:
         version, session = _begin(gateway, request, message)
-        stream.headers = (JSON, (b"mcp-session-id", session.id.encode()))
+        stream.extra_headers = ((b"mcp-session-id", session.id.encode()),)
     exchange = ClientExchange(request.principal, message, stream, session, modern=modern)
     call = Call(gateway.relay, request, message, toolbox, exchange, modern, version, names)
     if modern and message.method == "subscriptions/listen":
         return await _listen(gateway, call, stream)
-    answer = None
     with stream:
         answer = await (_answer(call) if session is None else _answer_cancellably(call, session))
-    if stream.is_gone:
-        return None
     return await stream.end() if answer is None else await stream.finish(*answer)
 
 
@@ -211,13 +207,10 @@ async def _serve_batch(
     if len(items) > _MOST_IN_A_BATCH:
         raise Rejected(INVALID_REQUEST, f"A batch holds at most {_MOST_IN_A_BATCH} messages.", status=400)
     session = gateway.sessions.find(request.headers.get(b"mcp-session-id"), request.principal)
-    answers: list[bytes | None] = []
     with stream:
-        answers += await asyncio.gather(
+        answers = await asyncio.gather(
             *(_serve_item(gateway, request, item, toolbox, stream, session, names) for item in items)
         )
-    if stream.is_gone:
-        return None
     owed = [a for a in answers if a is not None]
     return await stream.finish(200, b"[" + b",".join(owed) + b"]") if owed else await stream.end()
 

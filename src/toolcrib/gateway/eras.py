@@ -6,12 +6,13 @@ request carries version and capabilities, headers repeat what the body says, res
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.gateway.messages import NO_ID, JsonObject, Message, Rejected
+from toolcrib.http import Header, repeated
 from toolcrib.protocol import (
     CAPABILITY_MISSING,
     HEADER_MISMATCH,
@@ -101,17 +102,14 @@ def check_modern(message: Message, headers: Mapping[bytes, bytes]) -> None:
             raise _mismatch(message, "Mcp-Name")
 
 
-def check_repeated(message: Message, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """A header that says how to read the message must say it once: readers differ in which of two they take."""
-    seen: set[bytes] = set()
-    for name, _ in raw_headers:
-        if name in seen and name in _ROUTING_HEADERS:
-            text = f"The header {name.decode()} appears more than once."
-            raise Rejected(HEADER_MISMATCH, text, id=message.id or NO_ID, status=400)
-        seen.add(name)
+def check_repeated(message: Message, raw_headers: Sequence[Header]) -> None:
+    """A header that says how to read the message must say it once."""
+    if name := repeated(raw_headers, _ROUTING_HEADERS):
+        text = f"The header {name} appears more than once."
+        raise Rejected(HEADER_MISMATCH, text, id=message.id or NO_ID, status=400)
 
 
-def check_mirrored(message: Message, wanted: HeaderMap, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
+def check_mirrored(message: Message, wanted: HeaderMap, raw_headers: Sequence[Header]) -> None:
     """`Mcp-Param-*` headers must say what the arguments say, each once."""
     sent = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in raw_headers if n.startswith(b"mcp-param-")]
     headers = dict(sent)

@@ -39,7 +39,7 @@ async def stand(changes: Changes, request: Request, toolbox: OpenToolbox, sessio
     def wanted(e: Event) -> bool:
         return e.uri is None or (session is not None and e.uri in session.subscriptions)
 
-    await request.channel.start(SSE_HEADERS)
+    request.channel.start(SSE_HEADERS)
     await _pump(changes, request.channel, toolbox, wanted, lambda e: _frame(e, {}))
     await request.channel.end()
 

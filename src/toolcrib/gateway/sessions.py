@@ -45,7 +45,8 @@ class Session:
         answer = self._questions[question] = asyncio.get_running_loop().create_future()
         try:
             await stream.ask(question, method, params)
-            return await asyncio.wait_for(answer, ANSWER_WITHIN_S)
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                return await answer
         except TimeoutError:
             raise TimedOut(f"The client did not answer {method} within {ANSWER_WITHIN_S:.0f} s.") from None
         finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -24,7 +23,6 @@ SSE_HEADERS: tuple[Header, ...] = (
 PING = b": ping\r\n\r\n"
 PING_EVERY_S = 15.0
 _TICKS = 3
-_PLAIN: tuple[Header, ...] = (JSON,)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,16 +57,11 @@ class ReplyStream:
 
     def __init__(self, request: Request, pulse: Pulse) -> None:
         self.takes_json, self.takes_events = _taken(request.headers.get(b"accept", b"application/json"))
-        self.headers = _PLAIN
+        self.extra_headers: tuple[Header, ...] = ()
         self.has_started = False
         self._channel = request.channel
         self._pulse = pulse
         self._silent_ticks = 0
-
-    @property
-    def is_gone(self) -> bool:
-        """The client has left; nobody waits for the answer."""
-        return self._channel.is_gone
 
     def __enter__(self) -> ReplyStream:
         channel = self._channel
@@ -78,13 +71,9 @@ class ReplyStream:
             channel.cancel()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        """A call that was cancelled because its client left ends quietly; any other cancellation is the server's."""
+    def __exit__(self, *error: object) -> None:
         self._channel.on_gone = None
         self._pulse.owed.discard(self)
-        return kind is asyncio.CancelledError and self._channel.is_gone
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self.takes_events:
@@ -99,21 +88,21 @@ class ReplyStream:
     async def end(self) -> Response | None:
         """The end of a request that is owed no message: 202, or the end of the stream that had begun."""
         if not self.has_started:
-            return Response(202, b"", self.headers[1:])
+            return Response(202, b"", self.extra_headers)
         await self._channel.end()
         return None
 
     async def finish(self, status: int, payload: bytes) -> Response | None:
         """The final message. None means that it went out as the last event."""
         if not self.has_started and self.takes_json:
-            return Response(status, payload, self.headers)
-        await self._start()
+            return Response(status, payload, (JSON, *self.extra_headers))
+        self._start()
         await self._channel.end(event(payload))
         return None
 
     def tick(self) -> None:
         self._silent_ticks += 1
-        if self._silent_ticks > _TICKS and self.takes_events:
+        if self._silent_ticks >= _TICKS and self.takes_events:
             self._pinging = asyncio.ensure_future(self._ping())
 
     async def _ping(self) -> None:
@@ -122,16 +111,16 @@ class ReplyStream:
 
     async def _say(self, text: bytes) -> None:
         self._silent_ticks = 0
-        await self._start()
+        self._start()
         await self._channel.write(text)
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         if not self.has_started:
             self.has_started = True
-            await self._channel.start((*SSE_HEADERS, *self.headers[1:]))
+            self._channel.start((*SSE_HEADERS, *self.extra_headers))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _taken(accept: bytes) -> tuple[bool, bool]:
     """Whether a client takes JSON, and whether it takes events. Clients send the same header with every request."""
     takes_json = b"application/json" in accept or b"*/*" in accept or b"application/*" in accept

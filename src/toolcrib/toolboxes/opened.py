@@ -255,8 +255,7 @@ class OpenToolbox:
 
     async def tool(self, called: str, names: NameForm) -> Tool:
         """The tool that a name means to this principal; every way to a tool leads through here."""
-        snapshot = self._snapshot or self._counter.catalogs.ready(self.version) or await self.snapshot()
-        return snapshot.tool(called, names)
+        return (await self.snapshot()).tool(called, names)
 
     async def call(self, tool: Tool, arguments: bytes, exchange: Exchange, extra: JsonObject) -> Outcome:
         """Call a tool. Arguments are checked before anything leaves the house."""

@@ -30,27 +30,30 @@ class Deadlines:
     def add(self, deadline: Deadline) -> None:
         self._running.add(deadline)
         if self._timer is None:
-            self._look()
+            self._look_later(deadline.loop)
 
     def remove(self, deadline: Deadline) -> None:
         self._running.discard(deadline)
 
-    def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(LOOK_EVERY_S, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, now = None, loop.time()
         for deadline in self._running:
             deadline.look(now)
-        self._timer = loop.call_later(LOOK_EVERY_S, self._look) if self._running else None
+        if self._running:
+            self._look_later(loop)
 
 
 class Deadline:
     """One deadline, much like `asyncio.Timeout`: it cancels its block and turns that into `TimeoutError`."""
 
-    __slots__ = ("_before", "_deadlines", "_has_expired", "_loop", "_task", "_when")
+    __slots__ = ("_before", "_deadlines", "_has_expired", "_task", "_when", "loop")
 
     def __init__(self, deadlines: Deadlines, loop: asyncio.AbstractEventLoop, when: float) -> None:
         self._deadlines = deadlines
-        self._loop = loop
+        self.loop = loop
         self._when: float | None = when
         self._has_expired = False
 
@@ -69,7 +72,7 @@ class Deadline:
             self._task.cancel()
 
     def __enter__(self) -> Deadline:
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task(self.loop))
         self._before = self._task.cancelling()
         self._deadlines.add(self)
         return self

@@ -89,7 +89,7 @@ class Link:
 
     async def request(self, ask: Ask) -> Outcome:
         lane = SHARED if _is_plain(ask.exchange) else await self._lane(ask.exchange)
-        berth = self._berths.get(lane) or self._berth(lane)
+        berth = self._berth(lane)
         berth.busy += 1
         try:
             dialogue = berth.dialogue
@@ -104,7 +104,8 @@ class Link:
             self.used_at = berth.used_at = time.monotonic()
 
     async def hello(self, exchange: Exchange) -> Hello:
-        return (await self.dialogue(await self._lane(exchange))).hello
+        lane = SHARED if _is_plain(exchange) else await self._lane(exchange)
+        return (await self.dialogue(lane)).hello
 
     async def dialogue(self, lane: Lane = SHARED) -> Dialogue:
         berth = self._berth(lane)
@@ -169,8 +170,7 @@ class Link:
         await self._opener.aclose()
 
     async def _lane(self, exchange: Exchange) -> Lane:
-        if _is_plain(exchange):
-            return SHARED
+        """The lane of an exchange that wants to be heard or asked."""
         if self._opener.era is None:
             await self.dialogue()
         return self._opener.lane(exchange)

@@ -135,18 +135,21 @@ async def discover(endpoint: Endpoint, nobody: Background) -> egress.HttpAnswer:
 def _headers(ask: Ask) -> bytes:
     key = NAMED_BY.get(ask.method)
     name = ask.params.get(key) if key is not None else None
-    lines = _routing(ask.method, name if isinstance(name, str) else None)
+    lines = _routing(ask.method, name) if isinstance(name, str) and len(name) <= 256 else _spelt(ask.method, name)
     if ask.mirror:
         repeated = mirrored(ask.mirror, _arguments(ask.params))
         lines += "".join(f"{name}: {value}\r\n" for name, value in repeated.items()).encode("ascii")
     return lines
 
 
-@lru_cache(maxsize=4096)
-def _routing(method: str, name: str | None) -> bytes:
-    """The headers that repeat what a request asks for. Tools are called again, so they are remembered."""
-    named = "" if name is None else f"mcp-name: {encode_header(name)}\r\n"
+def _spelt(method: str, name: object) -> bytes:
+    """The headers that repeat what a request asks for."""
+    named = f"mcp-name: {encode_header(name)}\r\n" if isinstance(name, str) else ""
     return f"mcp-protocol-version: {messages.MODERN}\r\nmcp-method: {method}\r\n{named}".encode("ascii")
+
+
+_routing = lru_cache(maxsize=4096)(_spelt)
+"""The same, remembered: the same tools are called again and again. Only for short names."""
 
 
 def _arguments(params: Params) -> Params:

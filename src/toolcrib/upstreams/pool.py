@@ -7,7 +7,6 @@ does not know what an upstream speaks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import random
 import ssl
@@ -158,11 +157,11 @@ class Guard:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
-            await asyncio.wait_for(asyncio.shield(turn), self.limits.queue_s)
+            async with asyncio.timeout(self.limits.queue_s):
+                await turn
         except BaseException as error:
-            if turn.done():
+            if turn.done() and not turn.cancelled():  # it was handed over as we left
                 self._give_slot()
-            turn.cancel()
             if not isinstance(error, TimeoutError):
                 raise
             message = f"{self.source!r} already has {self.limits.concurrent} requests in flight."
@@ -273,8 +272,7 @@ class _Patient:
     def _resume(self) -> None:
         self._asking -= 1
         if self._asking == 0 and not self._timeout.expired() and self._left_s:
-            with contextlib.suppress(RuntimeError):  # the call may have ended meanwhile
-                self._timeout.reschedule(asyncio.get_running_loop().time() + self._left_s)
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._left_s)
 
 
 def _ignore(spec: UpstreamSpec, change: Change) -> None:

@@ -1,6 +1,6 @@
 """The edge: what happens to every request, in order, and to everything that goes wrong.
 
-host and origin → route → api-version → principal → project and role → body → handler → answer.
+said once → host and origin → route → api-version → principal → project and role → body → handler → answer.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from collections.abc import Sequence
 from toolcrib.access import LOCAL_ADMIN, require
 from toolcrib.errors import BadRequest, InvalidPayload, ToolcribError
 from toolcrib.gateway.endpoint import Gateway
-from toolcrib.http import Header, Request, Response
+from toolcrib.http import Request, Response, repeated
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.web.auth import Doorkeeper
-from toolcrib.web.connection import ClientGone, Incoming
+from toolcrib.web.line import ClientGone, Incoming
 from toolcrib.web.problems import crash, problem
 from toolcrib.web.routes import ROUTES, Route, Router
 
 log = logging.getLogger("toolcrib.web")
 CLIENT_REQUEST_ID = b"x-ms-client-request-id"
+# Who is asking, and whom: proxies differ from us in which of two they take.
 _SAID_ONCE = frozenset({b"host", b"origin", b"authorization", b"api-key", b"x-toolcrib-user"})
 
 
 class Edge:
-    """The outermost layer: nothing leaves it but answers."""
+    """Everything a request has in common with every other: nothing leaves it but answers."""
 
     def __init__(
         self,
@@ -72,8 +73,8 @@ class Edge:
 
     async def _respond(self, incoming: Incoming, headers: dict[bytes, bytes], request_id: str) -> Response | None:
         """The answer; None when the handler has already streamed it."""
-        if len(headers) != len(incoming.raw_headers):
-            _refuse_repeated(incoming.raw_headers)
+        if len(headers) != len(incoming.raw_headers) and (name := repeated(incoming.raw_headers, _SAID_ONCE)):
+            raise BadRequest(f"The header {name} appears more than once.", param=name)
         self._doorkeeper.check_origin(headers)
         route, params, query = self._router.match(incoming.method, incoming.target)
         if route.needs_api_version and not query.get("api-version"):
@@ -98,11 +99,3 @@ class Edge:
             if text.isprintable():
                 return text
         return f"{self._id_prefix}-{next(self._ids)}"
-
-
-def _refuse_repeated(headers: Sequence[Header]) -> None:
-    """Who is asking, and whom, must be said once: proxies differ from us in which of two they take."""
-    names = [name for name, _ in headers if name in _SAID_ONCE]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadRequest(f"The header {name.decode()} appears more than once.", param=name.decode())

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
-
-import httptools
+from urllib.parse import unquote, urlsplit
 
 from toolcrib import wire
 from toolcrib.api import access, autopins, connections, health, skills, sources, toolboxes
@@ -23,6 +21,7 @@ Handler = Callable[[Any, Request], Awaitable[Response | None]]
 """Takes the crib (or, behind an MCP URL, the gateway) and the request; None when it has streamed its answer."""
 PROJECT = "/api/projects/{project}"
 _MOST_KNOWN_TARGETS = 4096
+_LONGEST_KNOWN_TARGET = 256  # those that come back are short; a stranger's may be 64 KiB
 PAGING = ("limit", "order", "after", "before")
 
 
@@ -396,13 +395,15 @@ class Router:
     def match(self, method: str, target: bytes) -> Match:
         """The route of a request target; targets come back, so what they mean is remembered."""
         known = self._known.get((method, target))
-        if known is None:
-            path, query = _split(target)
-            known = (*self._walk(method, path), parse_query(query))
+        if known is not None:
+            return known
+        path, query = _split(target)
+        found = (*self._walk(method, path), parse_query(query))
+        if len(target) <= _LONGEST_KNOWN_TARGET:
             if len(self._known) >= _MOST_KNOWN_TARGETS:
                 self._known.clear()
-            self._known[method, target] = known
-        return known
+            self._known[method, target] = found
+        return found
 
     def _walk(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         """`path` still percent-encoded, so that an encoded slash stays inside its segment."""
@@ -449,11 +450,8 @@ class Router:
 def _split(target: bytes) -> tuple[str, bytes]:
     """Path and query of a request target, which may also be a whole URL."""
     if not target.startswith(b"/"):
-        try:
-            url = httptools.parse_url(target)
-        except httptools.HttpParserInvalidURLError:
-            return "*", b""
-        return (url.path or b"/").decode("latin-1"), url.query or b""
+        url = urlsplit(target)
+        target = (url.path or b"/") + b"?" + url.query if url.netloc else b"*"
     path, _, query = target.partition(b"?")
     return path.decode("latin-1"), query
 

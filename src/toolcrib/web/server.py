@@ -1,6 +1,6 @@
-"""The listening server: connections, the second hand of the clock, and an end in good order.
+"""The listening server: its lines and what is served on them, the second hand of the clock, an end in good order.
 
-One timer looks at all connections once a second; timers of their own would cost more than quick requests do.
+One timer looks at all lines once a second; timers of their own would cost more than quick requests do.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from typing import Any
 
-from toolcrib.web.connection import Connection, Incoming
+from toolcrib.web.line import Incoming, Line
 
 GRACE_S = 5.0
+_CANCELLED_S = 2.0
 _GOODBYE_S = 1.0  # clients rarely answer the end of a TLS connection they keep in a pool
 _SECOND = 1.0
 
@@ -31,73 +32,93 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        self.serve = serve
         self.date = b""
         self.now = 0.0
         self.is_closing = False
+        self._serve = serve
         self._tls = tls
         self._on_stop = on_stop
-        self._connections: set[Connection] = set()
-        self._stop = asyncio.Event()
+        self._lines: set[Line] = set()
+        self._running: dict[asyncio.Task[None], Incoming] = {}
+        self._told_to_stop = asyncio.Event()
         self._is_empty = asyncio.Event()
-
-    def enter(self, connection: Connection) -> None:
-        self._connections.add(connection)
-
-    def leave(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        if self.is_closing and not self._connections:
-            self._is_empty.set()
+        self._loop = asyncio.get_running_loop()
+        self._clock: asyncio.TimerHandle | None = None
 
     async def run(self, listener: socket.socket) -> None:
         """Until SIGINT or SIGTERM; a second one does not wait for what is still running."""
-        loop = asyncio.get_running_loop()
-        self._tick()
-        server = await loop.create_server(
-            lambda: Connection(self),
-            sock=listener,
-            ssl=self._tls,
-            ssl_shutdown_timeout=_GOODBYE_S if self._tls else None,
+        self.tick()
+        server = await self._loop.create_server(
+            lambda: Line(self), sock=listener, ssl=self._tls, ssl_shutdown_timeout=_GOODBYE_S if self._tls else None
         )
-        with self._signals(loop):
-            await self._stop.wait()
-            server.close()
-            await self._finish()
+        try:
+            with self._signals():
+                await self._told_to_stop.wait()
+                server.close()
+                await self._finish()
+        finally:
+            if self._clock is not None:
+                self._clock.cancel()
 
     def stop(self) -> None:
         if self.is_closing:
             self._is_empty.set()
         self.is_closing = True
-        self._stop.set()
+        self._told_to_stop.set()
+
+    # The lines tell us:
+
+    def enter(self, line: Line) -> None:
+        self._lines.add(line)
+        if self.is_closing:
+            line.close()
+
+    def leave(self, line: Line) -> None:
+        self._lines.discard(line)
+        self._note_if_empty()
+
+    def begin(self, incoming: Incoming) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._serve(incoming))
+        self._running[task] = incoming
+        task.add_done_callback(self._over)
+        return task
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task).over()
+        self._note_if_empty()
+
+    def _note_if_empty(self) -> None:
+        if self.is_closing and not self._lines and not self._running:
+            self._is_empty.set()
 
     async def _finish(self) -> None:
         """Streams end first: they would hold everything up. Then what is running may end; then it must."""
         self._on_stop()
-        for connection in list(self._connections):
-            connection.close()
-        if self._connections:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_empty.wait(), GRACE_S)
-        running = [c.task for c in self._connections if c.task is not None]
+        for line in list(self._lines):
+            line.close()
+        self._note_if_empty()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_empty.wait(), GRACE_S)
+        running = list(self._running)
         for task in running:
             task.cancel()
         if running:
-            await asyncio.wait(running, timeout=GRACE_S)
-        for connection in list(self._connections):
-            connection.abort()
+            await asyncio.wait(running, timeout=_CANCELLED_S)
+        for line in list(self._lines):
+            line.abort()
 
-    def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(_SECOND, self._tick)
-        self.now = loop.time()
+    def tick(self) -> None:
+        """One second has passed."""
+        self._clock = self._loop.call_later(_SECOND, self.tick)
+        self.now = self._loop.time()
         self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
-        for connection in list(self._connections):
-            connection.look(self.now)
+        for line in list(self._lines):
+            line.look(self.now)
 
     @contextmanager
-    def _signals(self, loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    def _signals(self) -> Generator[None]:
         def caught(*_: object) -> None:
-            loop.call_soon_threadsafe(self.stop)
+            self._loop.call_soon_threadsafe(self.stop)
 
         before = {sig: signal.signal(sig, caught) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:

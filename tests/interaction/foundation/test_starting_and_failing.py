@@ -65,6 +65,7 @@ def test_a_taken_port_is_named(server: Server, tmp_path: Path) -> None:
         ({"TOOLCRIB_REFRESH_S": "often"}, (), "TOOLCRIB_REFRESH_S"),
         ({"TOOLCRIB_MAX_BODY_BYTES": "0"}, (), "max_body_bytes"),
         ({"TOOLCRIB_TLS_CERT": "cert.pem"}, (), "tls_key"),
+        ({"TOOLCRIB_TLS_CERT": "none.pem", "TOOLCRIB_TLS_KEY": "none.key"}, (), "none.pem"),
         ({"TOOLCRIB_LOG_LEVEL": "loud"}, (), "TOOLCRIB_LOG_LEVEL"),
     ],
 )

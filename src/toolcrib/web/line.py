@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import httptools
 
@@ -30,6 +30,7 @@ SLOW_READER_S = 60.0
 _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE = b"connection: close\r\n"
+_STAY = b"connection: keep-alive\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 _OFFER = frozenset({b"upgrade", b"http2-settings", b"connection"})
 
@@ -47,22 +48,39 @@ class House(Protocol):
     """The time of this second."""
     is_closing: bool
 
-    def serve(self, incoming: Incoming, /) -> Coroutine[Any, Any, None]: ...
+    def begin(self, incoming: Incoming) -> asyncio.Task[None]:
+        """Serve it; `incoming.over` is called when that has ended, however it ended."""
+        ...
 
-    def enter(self, connection: Connection) -> None: ...
+    def enter(self, line: Line) -> None: ...
 
-    def leave(self, connection: Connection) -> None: ...
+    def leave(self, line: Line) -> None: ...
 
 
 class Incoming:
     """One request as it arrived, and the way back: the `Channel` of its handler."""
 
     __slots__ = (
-        "_body", "_connection", "_has_started", "_is_wanted", "_size", "_waiter", "has_head", "is_answered",
-        "is_complete", "is_gone", "keep_alive", "method", "on_gone", "raw_headers", "target", "task", "version",
+        "_body",
+        "_has_started",
+        "_is_wanted",
+        "_line",
+        "_size",
+        "_waiter",
+        "has_head",
+        "is_answered",
+        "is_complete",
+        "is_gone",
+        "keep_alive",
+        "method",
+        "on_gone",
+        "raw_headers",
+        "target",
+        "task",
+        "version",
     )  # fmt: skip
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, line: Line) -> None:
         self.method = ""
         self.target = b""
         self.version = "1.1"
@@ -74,7 +92,7 @@ class Incoming:
         self.is_gone = False
         self.on_gone: Callable[[], None] | None = None
         self.task: asyncio.Task[None] | None = None
-        self._connection = connection
+        self._line = line
         self._body: list[bytes] = []
         self._size = 0
         self._is_wanted = False
@@ -92,16 +110,21 @@ class Incoming:
     def answer(self, status: int, headers: Sequence[Header], body: bytes, *, with_body: bool = True) -> None:
         """The whole answer at once. One that comes after a stream has begun can only break that stream off."""
         if self._has_started:
-            return self._connection.abort()
+            return self._line.abort()
         parts = self._head(status, headers)
         parts.append(b"\r\n" if status == HTTPStatus.NO_CONTENT else b"content-length: %d\r\n\r\n" % len(body))
         if with_body:
             parts.append(body)
-        self._connection.write(b"".join(parts))
-        return self._connection.answered(self)
+        self._line.write(b"".join(parts))
+        return self._line.answered(self)
 
     def abort(self) -> None:
-        self._connection.abort()
+        self._line.abort()
+
+    def over(self) -> None:
+        """Nobody serves it any more. An answer that has not come by now never will."""
+        if not self.is_answered and not self.is_gone:
+            self._line.abort()
 
     # What handlers see of it (`http.Channel`):
 
@@ -109,22 +132,23 @@ class Incoming:
         if self.task is not None:
             self.task.cancel()
 
-    async def start(self, headers: Sequence[Header]) -> None:
+    def start(self, headers: Sequence[Header]) -> None:
         self._has_started = True
         self.keep_alive = self.keep_alive and self._is_chunked
         end = b"transfer-encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n"
-        self._connection.write(b"".join([*self._head(200, headers), end]))
+        self._line.write(b"".join([*self._head(200, headers), end]))
 
     async def write(self, piece: bytes) -> None:
         if piece and not self.is_answered:
-            self._connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
-            await self._connection.drain()
+            self._line.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
+            await self._line.drain()
 
     async def end(self, piece: bytes = b"") -> None:
         await self.write(piece)
-        if self._is_chunked:
-            self._connection.write(_LAST_CHUNK)
-        self._connection.answered(self)
+        if not self.is_answered:
+            if self._is_chunked:
+                self._line.write(_LAST_CHUNK)
+            self._line.answered(self)
 
     # What the connection tells it:
 
@@ -134,10 +158,11 @@ class Incoming:
         return self._size > BODY_AHEAD_BYTES and not self._is_wanted and not self.is_answered
 
     def took(self, piece: bytes) -> None:
-        if not self.is_answered:  # else nobody will read it
-            self._body.append(piece)
-            self._size += len(piece)
-            self._rouse()
+        if self.is_answered:
+            return self._body.clear()  # nobody will read it
+        self._body.append(piece)
+        self._size += len(piece)
+        return self._rouse()
 
     def completed(self) -> None:
         self.is_complete = True
@@ -154,13 +179,13 @@ class Incoming:
         if self._announced() > limit:
             raise _too_large(limit)
         if self.version != "1.0" and any(n == b"expect" and v.lower() == b"100-continue" for n, v in self.raw_headers):
-            self._connection.write(_CONTINUE)
+            self._line.write(_CONTINUE)
         self._is_wanted = True
-        self._connection.regulate()
+        self._line.regulate()
         while not self.is_complete and self._size <= limit:
             if self.is_gone:
                 raise ClientGone
-            self._waiter = self._connection.loop.create_future()
+            self._waiter = self._line.loop.create_future()
             await self._waiter
 
     def _announced(self) -> int:
@@ -175,16 +200,17 @@ class Incoming:
             self._waiter.set_result(None)
 
     def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
-        house = self._connection.house
+        house = self._line.house
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
             raise ValueError("a header may not contain a line break")
         self.keep_alive = self.keep_alive and not house.is_closing
-        return [_STATUS_LINES[status], house.date, lines, b"" if self.keep_alive else _CLOSE]
+        stays = b"" if self.version != "1.0" else _STAY
+        return [_STATUS_LINES[status], house.date, lines, stays if self.keep_alive else _CLOSE]
 
 
-class Connection(asyncio.Protocol):
-    """One connection: at most one request arriving, a few waiting, one in hand."""
+class Line(asyncio.Protocol):
+    """One client's connection: at most one request arriving, a few waiting, one in hand."""
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -202,11 +228,6 @@ class Connection(asyncio.Protocol):
         self._may_write: asyncio.Future[None] | None = None
         self._unread = 0
         self._still_since = house.now
-
-    @property
-    def task(self) -> asyncio.Task[None] | None:
-        """What runs for this connection now."""
-        return None if self._in_hand is None else self._in_hand.task
 
     # asyncio tells us:
 
@@ -244,12 +265,9 @@ class Connection(asyncio.Protocol):
         self._is_deaf = True
         self._waiting.clear()
         self.resume_writing()
-        in_hand, task = self._in_hand, self.task
-        if in_hand is None or task is None or task.done():
-            self.house.leave(self)
-        else:  # what runs without a client is still ours to wait for
-            task.add_done_callback(lambda _: self.house.leave(self))
-            in_hand.lost()
+        self.house.leave(self)
+        if self._in_hand is not None:
+            self._in_hand.lost()
 
     # The parser tells us:
 
@@ -339,10 +357,12 @@ class Connection(asyncio.Protocol):
             if self._unread < unread:
                 self._still_since = now
             patience_s = SLOW_READER_S
-        elif self._arriving is not None and self._is_reading:
-            patience_s = STALL_S
-        elif self._arriving is None and self._in_hand is None:
+        elif self._in_hand is not None and self._in_hand is not self._arriving:
+            return  # what was sent after it cannot be overdue
+        elif self._arriving is None:
             patience_s = KEEP_ALIVE_S
+        elif self._is_reading:
+            patience_s = STALL_S
         else:
             return
         if now - self._still_since > patience_s:
@@ -375,7 +395,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, incoming: Incoming) -> None:
         self._in_hand = incoming
-        incoming.task = self.loop.create_task(self.house.serve(incoming))
+        incoming.task = self.house.begin(incoming)
 
     def _go_on(self) -> None:
         """The next request, if there is one and the answers before it have been read; or the end."""
