@@ -23,7 +23,7 @@ _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 _read_result = msgspec.json.Decoder(_Result).decode
 _idle: list[_Upstream] = []
 _POST = (
-    b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1:8000\r\ncontent-type: application/json\r\n"
     b"accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n"
     b"mcp-method: tools/call\r\nmcp-name: echo\r\ncontent-length: %d\r\n\r\n%b"
 )

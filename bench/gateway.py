@@ -47,32 +47,37 @@ def short_circuit() -> None:
 
 
 def hop() -> None:
-    """Through the gateway to a raw-ASGI MCP upstream: against going there directly, and against a bare pass-through."""
+    """Through the gateway to an upstream: against going there directly, and against a bare pass-through."""
+    print("The hop, everything on this machine's cores: the upstream, the load and what stands between them")
+    for upstream, what in (
+        ("bench.raw_apps:app", "a raw-ASGI upstream"),
+        ("bench.sdk_upstream:app", "the SDK's server"),
+    ):
+        with ExitStack() as stack:
+            port = free_port()
+            process = stack.enter_context(started(*uvicorn(upstream, port), port=port))
+            cases = [
+                Case("direct", process, port, _call("/mcp", "echo")),
+                Case("bare pass-through", *_bare_hop(stack, port), _call("/mcp", "echo")),
+                Case("toolcrib", *_toolcrib(stack, port), _call(f"{BOX}/mcp?api-version=v1", "up.echo")),
+            ]
+            one = interleave(cases, connections=1, requests=500)
+            many = interleave(cases, connections=32, requests=4000 if "raw" in upstream else 1000)
+        _hop_table(what, one, many)
     with ExitStack() as stack:
-        upstream = _raw(stack)
-        cases = [
-            Case("direct", *upstream, _call("/mcp", "echo")),
-            Case("bare pass-through", *_bare_hop(stack, upstream[1]), _call("/mcp", "echo")),
-            Case("toolcrib", *_toolcrib(stack, upstream[1]), _call(f"{BOX}/mcp?api-version=v1", "up.echo")),
-        ]
-        one = interleave(cases, connections=1, requests=1000)
-        many = interleave(cases, connections=32)
-        fastmcp = _fastmcp_proxy(stack, upstream[1])
-        peer = interleave([fastmcp], rounds=3, connections=1, requests=15)["fastmcp"]
-    direct, bare, ours = (many[case.name].rate for case in cases)
-    print("The hop in front of a raw-ASGI upstream: everything, upstream and load included, on this machine's cores")
-    for case in cases:
-        figure, alone = many[case.name], one[case.name]
-        added = alone.p50 - one["direct"].p50
-        print(f"  {case.name:20s} {figure.rate:7.0f}/s  {figure.cpu:5.0f} µs CPU   1 connection: p50 +{added:.2f} ms")
-    print(f"  {'FastMCP proxy':20s} {'':7s}     {peer.cpu:5.0f} µs CPU   1 connection: p50 {peer.p50:.2f} ms")
-    print(
-        f"  added p50                                   {one['toolcrib'].p50 - one['direct'].p50:5.2f} ms (goal ≤ 0.5)"
-    )
-    print(
-        f"  throughput, of direct                       {ours / direct:5.2f}    (goal ≥ 0.6; bare: {bare / direct:.2f})"
-    )
-    print(f"  throughput, of the bare pass-through        {ours / bare:5.2f}")
+        peer = interleave([_fastmcp_proxy(stack, _raw(stack)[1])], rounds=3, connections=1, requests=15)["fastmcp"]
+    print(f"  FastMCP's proxy: p50 {peer.p50:.1f} ms, {peer.cpu:.0f} µs CPU")
+
+
+def _hop_table(what: str, one: dict[str, Figure], many: dict[str, Figure]) -> None:
+    print(f"  in front of {what}")
+    for name, figure in many.items():
+        added, share = one[name].added_ms(one["direct"]), figure.share_of(many["direct"])
+        goal = "(goals ≤ 0.5 ms, ≥ 0.6 of direct)" if name == "toolcrib" else ""
+        print(
+            f"    {name:20s} {figure.rate:7.0f}/s  {share:5.2f}  {figure.cpu:5.0f} µs CPU   p50 +{added:.2f} ms  {goal}"
+        )
+    print(f"    toolcrib keeps {many['toolcrib'].share_of(many['bare pass-through']):.2f} of what the bare one does")
 
 
 def sizes() -> None:
@@ -84,7 +89,7 @@ def sizes() -> None:
             cases.append(Case(f"{count} tools", *server, _call(f"{BOX}/mcp?api-version=v1", "up.echo")))
         figures = interleave(cases)
         weight = rss_mib(cases[1].process)
-    ratio = figures["10000 tools"].cpu / figures["100 tools"].cpu
+    ratio = figures["10000 tools"].cost_of(figures["100 tools"])
     print(f"tools/call at 10,000 tools costs {ratio:.2f}× of 100 tools (goal ≤ 1.2)")
     print(f"RSS at 10,000 tools, no search index: {weight:.0f} MiB (goal ≤ 150)")
 
@@ -149,9 +154,7 @@ def _fastmcp_proxy(stack: ExitStack, upstream_port: int) -> Case:
 def _table(figures: dict[str, Figure], base: str, goals: dict[str, float]) -> None:
     for name, figure in figures.items():
         goal = f"(goal ≤ {goals[name]})" if name in goals else ""
-        print(
-            f"  {name:36s} {figure.cpu:7.1f} µs  {figure.cpu / figures[base].cpu:5.2f}×  {figure.rate:7.0f}/s  {goal}"
-        )
+        print(f"  {name:36s} {figure.cpu:7.1f} µs  {figure.cost_of(figures[base]):5.2f}×  {figure.rate:7.0f}/s  {goal}")
 
 
 if __name__ == "__main__":
