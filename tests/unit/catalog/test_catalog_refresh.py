@@ -93,7 +93,7 @@ class World:
         made = Catalogs(
             self.shelf,
             self._open,
-            pace=Pace(**({"first_wait_s": 0.05} | pace)),
+            pace=Pace(**({"first_wait_s": 1.0} | pace)),
             clock=lambda: self.at,
             now=lambda: self.at,
             spread=lambda seconds: seconds,
