@@ -6,6 +6,7 @@ never sees half of one. It knows nothing of rights, toolboxes or MCP; who may se
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ class Hit:
         return self._why()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True)
 class _Reading:
     """What the index made of one query."""
 
@@ -59,6 +60,10 @@ class _Reading:
     terms: list[QueryTerm]
     fused: Fused
     boosts: dict[int, float]
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        return spelled(self.query)
 
     def signals(self, slot: int) -> dict[str, float]:
         said = {"words": float(self.fused.words[slot]), "words_share": self.fused.share}
@@ -202,8 +207,8 @@ class ToolIndex:
     def _explain(self, reading: _Reading, slot: int) -> Explanation:
         matches = self._postings.matches(reading.terms, slot)
         fields = dict.fromkeys(field for match in matches for field in match.fields)
-        words = spelled(reading.query)
-        return Explanation(tuple(words[match.term] for match in matches), tuple(fields), reading.signals(slot))
+        words = tuple(reading.words[match.term] for match in matches)
+        return Explanation(words, tuple(fields), reading.signals(slot))
 
 
 def _numbered(documents: tuple[Document, ...]) -> dict[str, int]:

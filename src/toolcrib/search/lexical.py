@@ -6,6 +6,7 @@ the inverse document frequency is worked out at query time. It knows terms and s
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,8 +149,8 @@ class Postings:
         """Which of the query's terms this slot holds, and where, heaviest first."""
         found: list[Match] = []
         for term in query:
-            start, end = self.starts[term.row], self.starts[term.row + 1]
-            at = int(start + np.searchsorted(self.slots[start:end], slot))
+            start, end = int(self.starts[term.row]), int(self.starts[term.row + 1])
+            at = bisect_left(self.slots, slot, start, end)  # quicker than numpy's for a single number
             if at < end and self.slots[at] == slot:
                 bits = int(self.fields[at])
                 fields = tuple(field for bit, field in enumerate(FIELDS) if bits >> bit & 1)

@@ -106,12 +106,10 @@ class _Grams:
     def nearest(self, form: str, limit: int) -> list[tuple[str, float]]:
         """(form, Dice coefficient) pairs, best first, none that shares less than `_MIN_SHARE`."""
         wanted = _trigrams(form)
-        shared = np.zeros(len(self._forms), np.float32)
-        for start, end in zip(
-            np.searchsorted(self._sorted, wanted), np.searchsorted(self._sorted, wanted, "right"), strict=True
-        ):
-            shared[self._owner[start:end]] += 1
-        share = 2 * shared / (self._counts + len(wanted))
+        starts = np.searchsorted(self._sorted, wanted).tolist()
+        ends = np.searchsorted(self._sorted, wanted, "right").tolist()
+        owners = np.concatenate([self._owner[start:end] for start, end in zip(starts, ends, strict=True)])
+        share = 2 * np.bincount(owners, minlength=len(self._forms)) / (self._counts + len(wanted))
         close = np.flatnonzero(share >= _MIN_SHARE)
         best = close[np.argsort(-share[close], kind="stable")[:limit]]
         return [(self._forms[i], float(share[i])) for i in best]
