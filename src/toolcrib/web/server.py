@@ -39,7 +39,7 @@ class HttpServer:
         self._tls = tls
         self._on_stop = on_stop
         self._lines: set[Line] = set()
-        self._running: dict[asyncio.Task[None], Incoming] = {}
+        self._running: set[Incoming] = set()
         self._told_to_stop = asyncio.Event()
         self._is_empty = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -78,14 +78,16 @@ class HttpServer:
         self._note_if_empty()
 
     def begin(self, incoming: Incoming) -> asyncio.Task[None]:
-        task = self._loop.create_task(self._serve(incoming))
-        self._running[task] = incoming
-        task.add_done_callback(self._over)
-        return task
+        self._running.add(incoming)
+        return self._loop.create_task(self._served(incoming))
 
-    def _over(self, task: asyncio.Task[None]) -> None:
-        self._running.pop(task).over()
-        self._note_if_empty()
+    async def _served(self, incoming: Incoming) -> None:
+        try:
+            await self._serve(incoming)
+        finally:
+            self._running.discard(incoming)
+            incoming.over()
+            self._note_if_empty()
 
     def _note_if_empty(self) -> None:
         if self.is_closing and not self._lines and not self._running:
@@ -99,7 +101,7 @@ class HttpServer:
         self._note_if_empty()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._is_empty.wait(), GRACE_S)
-        running = list(self._running)
+        running = [incoming.task for incoming in self._running if incoming.task is not None]
         for task in running:
             task.cancel()
         if running:
