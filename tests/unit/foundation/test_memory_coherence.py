@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ class SlowDatabase:
 
     def __init__(self) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        weakref.finalize(self, self.connection.close)
         self.connection.execute("PRAGMA foreign_keys = ON")
         self.waiting: list[asyncio.Future[None]] = []
         self.slow = False
