@@ -22,7 +22,7 @@ class _Answered:
     def __init__(self, count: int) -> None:
         self._listing = Listing(tools=(_ECHO, *many_tools(count - 1)))
 
-    async def fetch(self, exchange: Any) -> Listing:
+    async def fetch(self, exchange: Any, *, insist: bool = False) -> Listing:
         return self._listing
 
     async def request(self, method: str, params: Any, exchange: Any, **rest: Any) -> Complete:

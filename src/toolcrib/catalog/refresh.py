@@ -169,7 +169,7 @@ class Catalogs:
         wanted = [part.source for part in catalog.parts.values() if part.source and label in (None, part.entry.label)]
         if label is not None and label not in catalog.parts:
             raise errors.NotFound(f"This version has no source '{label}'.", hint=f"It has: {', '.join(catalog.parts)}.")
-        tasks = [self._ask(source) for source in wanted]
+        tasks = [self._ask(source, insist=True) for source in wanted]
         if tasks:
             await asyncio.wait(tasks)
         return catalog.snapshot
@@ -323,15 +323,15 @@ class Catalogs:
 
     # --- asking a source
 
-    def _ask(self, source: _Source) -> asyncio.Task[None]:
+    def _ask(self, source: _Source, *, insist: bool = False) -> asyncio.Task[None]:
         if source.task is None:
             source.push_due = float("inf")  # what is pushed from now on is not in this answer
-            source.task = asyncio.create_task(self._fetch(source))
+            source.task = asyncio.create_task(self._fetch(source, insist))
         return source.task
 
-    async def _fetch(self, source: _Source) -> None:
+    async def _fetch(self, source: _Source, insist: bool) -> None:
         try:
-            listing = await self._answer(source)
+            listing = await self._answer(source, insist)
             source.failure, source.failures = None, 0
             source.asked = True
             await self._apply(source, listing)
@@ -349,14 +349,14 @@ class Catalogs:
             source.task = None
             self._wake.set()
 
-    async def _answer(self, source: _Source) -> Listing:
+    async def _answer(self, source: _Source, insist: bool) -> Listing:
         label = source.entry.label
         principal = Principal("catalog", Role.agent, source.version.project)
         async with self._slots:
             try:
                 async with asyncio.timeout(self._pace.fetch_s):
                     upstream = self._opener(source.version, source.entry.raw)
-                    return await upstream.fetch(Background(principal))
+                    return await upstream.fetch(Background(principal), insist=insist)
             except TimeoutError:
                 message = f"'{label}' did not list its tools within {self._pace.fetch_s:g} s."
                 raise errors.TimedOut(message, source=label) from None

@@ -103,7 +103,7 @@ class Snapshot:
         """The tool that `called` means, ready to be called; otherwise the error that says what was meant or wrong."""
         tool = self.tools.find(called, form)
         if tool is None:
-            raise _unknown("tool", called, self.tools, form, self.is_known)
+            raise self._unknown("tool", called, self.tools, form)
         if tool.quarantine or tool.blocked:
             raise _quarantined(tool)
         return tool
@@ -130,7 +130,7 @@ class Snapshot:
     def prompt(self, called: str, form: NameForm = "dot") -> Prompt:
         prompt = self.prompts.find(called, form)
         if prompt is None:
-            raise _unknown("prompt", called, self.prompts, form, self.is_known)
+            raise self._unknown("prompt", called, self.prompts, form)
         return prompt
 
     def resource(self, uri: str) -> Resource:
@@ -143,13 +143,30 @@ class Snapshot:
     def require_known(self) -> None:
         """Refuse to speak for sources that have never answered; an empty list would be a lie."""
         if not self.is_known:
-            waiting = ", ".join(f"{state.label} ({state.status})" for state in self.sources)
-            raise errors.CatalogUnknown(
-                f"No source of this toolbox has answered yet: {waiting}.",
-                retry_after_s=2.0,
-                hint="Try again shortly; `toolcrib toolbox show` says what each source waits for.",
-                info={"sources": sources_meta(self.sources)},
-            )
+            raise self._not_known_yet("No source of this toolbox has answered yet")
+
+    def _not_known_yet(self, what: str) -> errors.CatalogUnknown:
+        waiting = "; ".join(f"{s.label}: {s.reason or s.status}" for s in self.sources)
+        return errors.CatalogUnknown(
+            f"{what}: {waiting}",
+            retry_after_s=2.0,
+            hint="Try again shortly; `toolcrib toolbox sources` says what each source waits for.",
+            info={"sources": sources_meta(self.sources)},
+        )
+
+    def _unknown(
+        self, kind: str, called: str, listed: Listed[Tool] | Listed[Prompt], form: NameForm
+    ) -> errors.ToolcribError:
+        shown = text.escaped(called, 100)
+        if not self.is_known:
+            return self._not_known_yet(f"The {kind} '{shown}' is not known, since no source has answered yet")
+        several = listed.names.candidates(called)
+        near = [listed.names.exposed(at, form) for at in several[:10] or listed.names.nearest(called)]
+        if several:
+            message, hint = f"The name '{shown}' is ambiguous.", f"It could mean: {', '.join(near)}."
+        else:
+            message, hint = f"There is no {kind} '{shown}'.", f"Did you mean: {', '.join(near)}?" if near else None
+        return errors.NotFound(message, param="name", hint=hint, info={"nearest": near})
 
 
 def sources_meta(states: Iterable[SourceState]) -> list[JsonObject]:
@@ -190,23 +207,6 @@ def _fit(template: str, uri: str) -> int:
             return -1
         at += len(literal)
     return sum(map(len, literals)) if len(literals) > 1 or uri == template else -1
-
-
-def _unknown(
-    kind: str, called: str, listed: Listed[Tool] | Listed[Prompt], form: NameForm, is_known: bool
-) -> errors.ToolcribError:
-    shown = text.escaped(called, 100)
-    if not is_known:
-        return errors.CatalogUnknown(
-            f"The {kind} '{shown}' is not known: no source of this toolbox has answered yet.", retry_after_s=2.0
-        )
-    several = listed.names.candidates(called)
-    near = [listed.names.exposed(at, form) for at in several[:10] or listed.names.nearest(called)]
-    if several:
-        message, hint = f"The name '{shown}' is ambiguous.", f"It could mean: {', '.join(near)}."
-    else:
-        message, hint = f"There is no {kind} '{shown}'.", f"Did you mean: {', '.join(near)}?" if near else None
-    return errors.NotFound(message, param="name", hint=hint, info={"nearest": near})
 
 
 def _quarantined(tool: Tool) -> errors.Quarantined:

@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 
 from toolcrib import wire
-from toolcrib.client.rest import is_loopback
+from toolcrib.client.rest import certificates, is_loopback
 
 JsonObject = dict[str, Any]
 Write = Callable[[bytes], None]
@@ -179,7 +179,8 @@ async def relay(url: str, token: str | None) -> None:
     """Join stdin and stdout to an MCP endpoint until stdin ends."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
     timeout = httpx2.Timeout(10.0, read=None)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=not is_loopback(url)) as http:
+    trust, proxies = certificates(url), not is_loopback(url)
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout, verify=trust, trust_env=proxies) as http:
         await Bridge(http, url, write_line).run(stdin_lines())
 
 

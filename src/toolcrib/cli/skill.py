@@ -145,17 +145,18 @@ def download(remote: Remote, name: str, version: str | None, output_dir: Path, r
 @skill.command()
 @click.argument("name")
 @click.option("--version", metavar="VERSION", help="Delete only this version; the last one takes the skill with it.")
+@click.option("--in-use", is_flag=True, help="Also while toolboxes use it.")
 @force
 @remote
-def delete(remote: Remote, name: str, version: str | None, force: bool) -> None:
-    """Delete a skill, or one version of it. With --force also while toolboxes use it."""
+def delete(remote: Remote, name: str, version: str | None, in_use: bool, force: bool) -> None:
+    """Delete a skill, or one version of it."""
     what = f"version {version} of skill `{name}`" if version else f"skill `{name}` with all its versions"
     confirm(f"Delete {what}?", force=force)
     with remote.open() as client:
         if version is None:
-            client.delete_skill(name, force=force)
+            client.delete_skill(name, force=in_use)
         else:
-            client.delete_skill_version(name, version, force=force)
+            client.delete_skill_version(name, version, force=in_use)
     if not remote.answers({"name": name, "version": version, "outcome": "deleted"}):
         click.echo(f"{what}: deleted")
 

@@ -21,7 +21,7 @@ from toolcrib import errors
 from toolcrib.cli.bridge import relay
 from toolcrib.cli.failures import exit_code
 from toolcrib.cli.remote import find_token
-from toolcrib.client.rest import Client
+from toolcrib.client.rest import Client, certificates
 from toolcrib.settings import Settings
 
 _START_S = 60.0
@@ -83,7 +83,7 @@ def _running(settings: Settings) -> str | None:
     if address is None or not address.startswith("http"):
         return None
     try:
-        ready = httpx2.get(f"{address}/readyz", timeout=5.0, trust_env=False)
+        ready = httpx2.get(f"{address}/readyz", timeout=5.0, verify=certificates(address), trust_env=False)
     except httpx2.TransportError:
         return None
     return address if ready.is_success else None

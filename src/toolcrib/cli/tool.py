@@ -52,7 +52,10 @@ def search(remote: Remote, toolbox: str, query: str, limit: int, version: str | 
         result = _call(client, toolbox, "tool_search", {"query": query, "limit": limit}, version)
     found = cast("JsonObject", result.get("structuredContent", {}))
     if not remote.answers(found):
-        _print_tools(found.get("tools", []))
+        if found.get("tools"):
+            _print_tools(found["tools"])
+        else:
+            click.echo(found.get("message", "No tool matches."))
 
 
 @tool.command()

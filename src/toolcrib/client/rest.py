@@ -17,6 +17,8 @@ import msgspec
 from toolcrib import errors, wire
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8700/api/projects/default"
@@ -62,7 +64,7 @@ class Client:
             timeout=timeout_s,
             transport=transport,
             trust_env=not is_loopback(endpoint),
-            verify=self.root.startswith("https:"),  # plain HTTP need not load certificates
+            verify=certificates(endpoint),
         )
 
     def __enter__(self) -> Self:
@@ -322,9 +324,16 @@ class Client:
             return self._http.request(method, url, content=content, files=form, headers={**typed, **(headers or {})})
         except httpx2.TimeoutException as error:
             raise NoServer(f"`{self.root}` gave no answer in time", source=self.root, sent=True) from error
-        except httpx2.TransportError as error:
+        except httpx2.ConnectError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                message, hint = f"the certificate of `{self.root}` is not trusted", "SSL_CERT_FILE names who signed it"
+                raise NoServer(message, source=self.root, hint=hint) from error
             hint = "start the server with `toolcrib serve`, or name another with TOOLCRIB_ENDPOINT"
             raise NoServer(f"no toolcrib server answers at `{self.root}`", source=self.root, hint=hint) from error
+        except httpx2.TransportError as error:
+            hint = "it may have been carried out: look before you repeat it"
+            message = f"`{self.root}` closed the connection before it answered"
+            raise NoServer(message, source=self.root, hint=hint, sent=True) from error
 
 
 def split_endpoint(endpoint: str) -> tuple[str, str]:
@@ -337,6 +346,13 @@ def split_endpoint(endpoint: str) -> tuple[str, str]:
             hint=f"it looks like `{DEFAULT_ENDPOINT}`; check --project-endpoint and TOOLCRIB_ENDPOINT",
         )
     return f"{parts.scheme}://{parts.netloc}", project
+
+
+def certificates(endpoint: str) -> ssl.SSLContext | bool:
+    """Whom to trust. Proxies are not for this machine's own addresses, but SSL_CERT_FILE is."""
+    import httpx2
+
+    return httpx2.create_ssl_context() if endpoint.startswith("https:") else False  # plain HTTP need not load any
 
 
 def is_loopback(endpoint: str) -> bool:

@@ -116,7 +116,8 @@ async def _no_match(snapshot: Snapshot, toolbox: OpenToolbox, query: str, names:
     exposed = [snapshot.name_of(t, names) for n in near if (t := snapshot.find(n)) is not None]
     return {
         "tools": [],
-        "message": "No tool matches. Try other words, one of the near names, or an empty query to browse.",
+        "message": f"No tool matches. Try other words{', one of the near names,' if near else ''}"
+        " or an empty query to browse.",
         "near": exposed,
         "sources": [{"source": s.label, "status": s.status.value, "tools": s.tools} for s in snapshot.sources],
         "blocked": _blocked(snapshot),

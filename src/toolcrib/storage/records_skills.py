@@ -217,7 +217,7 @@ def _refuse_if_used(tx: Transaction, project: str, name: str, pinned: int | None
             f"{what} is used by the default version of: {', '.join(toolboxes[:20])}"
             f"{' and others' if len(toolboxes) > 20 else ''}.",
             param="name",
-            hint="detach it there and publish (`toolcrib toolbox skill remove`), or delete it anyway with --force",
+            hint="detach it there and publish (`toolcrib toolbox skill remove`), or delete it anyway with --in-use",
             info={"toolboxes": toolboxes},
         )
 

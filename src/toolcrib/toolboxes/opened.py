@@ -119,7 +119,7 @@ class Counter:
             return wire.ConnectionTest("not_configured", 0, "The connection has no target.", "Give it one.")
         upstream = self.plumbing.upstream_at(connection)
         try:
-            listing = await upstream.fetch(Background(principal))
+            listing = await upstream.fetch(Background(principal), insist=True)
         except SourceError as error:
             return wire.ConnectionTest(error.code, 0, error.message, error.hint or "")
         return wire.ConnectionTest("ok", len(listing.tools))

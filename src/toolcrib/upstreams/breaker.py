@@ -32,18 +32,23 @@ class Breaker:
         self._opened = 0
         self._until = 0.0
         self._probing = False
+        self._reason = ""
 
     @property
     def is_open(self) -> bool:
         return self._failures >= self._threshold
 
-    def admit(self) -> None:
-        """Let one request through, or raise. Whoever is let through reports back with one of the three below."""
+    def admit(self, *, insist: bool = False) -> None:
+        """Let one request through, or raise. Whoever is let through reports back with one of the three below.
+
+        `insist` is for a person who wants to know now: it is a probe before its time.
+        """
         if not self.is_open:
             return
         wait_s = self._until - self._clock()
-        if wait_s > 0 or self._probing:
-            message = f"{self._source!r} has failed {self._failures} times in a row and is not asked for a while."
+        if (wait_s > 0 or self._probing) and not insist:
+            why = f" The last time: {self._reason}" if self._reason else ""
+            message = f"{self._source!r} has failed {self._failures} times in a row and is not asked for a while.{why}"
             raise errors.CircuitOpen(message, source=self._source, retry_after_s=round(max(wait_s, 0.5), 2))
         self._probing = True
 
@@ -51,8 +56,9 @@ class Breaker:
         self._failures = self._opened = 0
         self._probing = False
 
-    def failed(self) -> None:
+    def failed(self, reason: str = "") -> None:
         self._failures += 1
+        self._reason = reason
         if self.is_open and (self._probing or self._clock() >= self._until):
             self._opened += 1
             pause_s = min(self._longest_s, self._first_s * 2 ** min(self._opened - 1, 16))

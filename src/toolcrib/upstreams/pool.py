@@ -37,6 +37,7 @@ from toolcrib.upstreams.upstream import (
 
 SWEEP_S: Final = 30.0
 SAFE_METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "ping"})
+_NO_ANSWER: Final = "it did not answer in time."
 
 T = TypeVar("T")
 
@@ -114,7 +115,9 @@ class Guard:
         self._free = limits.concurrent
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    async def run(self, work: Callable[[], Awaitable[T]], timeout: Deadline, *, resendable: bool) -> T:
+    async def run(
+        self, work: Callable[[], Awaitable[T]], timeout: Deadline, *, resendable: bool, insist: bool = False
+    ) -> T:
         if self._free:
             self._free -= 1
         else:
@@ -122,26 +125,32 @@ class Guard:
         try:
             with timeout:
                 try:
-                    return await self._attempt(work, timeout)
+                    return await self._attempt(work, timeout, insist)
                 except errors.Unreachable as error:
                     if (error.sent and not resendable) or error.retry_after_s is not None:
                         raise
                 await asyncio.sleep(random.uniform(0.05, 0.15))  # noqa: S311 - jitter, not a secret
-                return await self._attempt(work, timeout)
+                return await self._attempt(work, timeout, insist)
         except TimeoutError:
             raise errors.TimedOut(f"{self.source!r} did not answer in time.", source=self.source) from None
         finally:
             self._give_slot()
 
-    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Deadline) -> T:
-        self.breaker.admit()
+    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Deadline, insist: bool) -> T:
+        self.breaker.admit(insist=insist)
         try:
             result = await work()
-        except (errors.Unreachable, errors.TimedOut, TimeoutError):
-            self.breaker.failed()
+        except (errors.Unreachable, errors.TimedOut) as error:
+            self.breaker.failed(error.message)
+            raise
+        except TimeoutError:
+            self.breaker.failed(_NO_ANSWER)
             raise
         except asyncio.CancelledError:
-            (self.breaker.failed if timeout.expired() else self.breaker.abandoned)()
+            if timeout.expired():
+                self.breaker.failed(_NO_ANSWER)
+            else:
+                self.breaker.abandoned()
             raise
         except (errors.UpstreamRefused, errors.AuthFailed, errors.AnswerTooLarge):
             self.breaker.succeeded()
@@ -202,11 +211,11 @@ class GuardedUpstream:
         ask = Ask(method, params, exchange, limits.answer_bytes, safe_to_retry or method in SAFE_METHODS, mirror)
         return await guard.run(lambda: guard.kind.request(ask, headers), timeout, resendable=ask.resendable)
 
-    async def fetch(self, exchange: Exchange) -> Listing:
+    async def fetch(self, exchange: Exchange, *, insist: bool = False) -> Listing:
         guard = self._guard
         headers = await self._spec.credentials(exchange.principal)
         timeout = guard.deadlines.after(guard.limits.open_s + guard.limits.fetch_s)
-        return await guard.run(lambda: guard.kind.fetch(exchange, headers), timeout, resendable=True)
+        return await guard.run(lambda: guard.kind.fetch(exchange, headers), timeout, resendable=True, insist=insist)
 
     async def subscribe(self, uri: str, exchange: Exchange) -> None:
         guard = self._guard

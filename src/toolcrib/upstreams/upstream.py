@@ -168,8 +168,10 @@ class Upstream(Protocol):
     @property
     def label(self) -> str: ...
 
-    async def fetch(self, exchange: Exchange) -> Listing:
+    async def fetch(self, exchange: Exchange, *, insist: bool = False) -> Listing:
         """Ask for everything it offers, and from then on listen for changes with the same credentials.
+
+        `insist` asks also one that is being left alone for a while, because a person wants to know.
 
         Servers exist that offer more to a client that declares more: the exchange's capabilities count here too.
         """

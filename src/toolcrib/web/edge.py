@@ -51,6 +51,10 @@ class Edge:
     async def __call__(self, incoming: Incoming) -> None:
         headers = dict(incoming.raw_headers)
         request_id = self._request_id(headers)
+        identity = request_id.encode()
+        incoming.own_headers.append((b"x-request-id", identity))
+        if CLIENT_REQUEST_ID in headers:
+            incoming.own_headers.append((CLIENT_REQUEST_ID, identity))
         try:
             response = await self._respond(incoming, headers, request_id)
         except ToolcribError as error:
@@ -61,12 +65,8 @@ class Edge:
             log.exception("request %s: %s %r crashed", request_id, incoming.method, incoming.target[:200])
             response = crash(request_id)
         if response is not None:
-            identity = request_id.encode()
-            answered = [*response.headers, (b"x-request-id", identity)]
-            if CLIENT_REQUEST_ID in headers:
-                answered.append((CLIENT_REQUEST_ID, identity))
             try:
-                incoming.answer(response.status, answered, response.body, with_body=incoming.method != "HEAD")
+                incoming.answer(response.status, response.headers, response.body, with_body=incoming.method != "HEAD")
             except Exception:
                 log.exception("request %s: the answer could not be sent", request_id)
                 incoming.abort()

@@ -74,6 +74,7 @@ class Incoming:
         "keep_alive",
         "method",
         "on_gone",
+        "own_headers",
         "raw_headers",
         "target",
         "task",
@@ -85,6 +86,7 @@ class Incoming:
         self.target = b""
         self.version = "1.1"
         self.raw_headers: list[Header] = []
+        self.own_headers: list[Header] = []  # go out with the answer, whatever it is
         self.keep_alive = True
         self.has_head = False
         self.is_complete = False
@@ -200,9 +202,9 @@ class Incoming:
             self._waiter.set_result(None)
 
     def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
-        house = self._line.house
-        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-        if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
+        house, sent = self._line.house, [*headers, *self.own_headers]
+        lines = b"".join([b"%b: %b\r\n" % header for header in sent])
+        if lines.count(b"\n") != len(sent) or lines.count(b"\r") != len(sent):
             raise ValueError("a header may not contain a line break")
         self.keep_alive = self.keep_alive and not house.is_closing
         stays = b"" if self.version != "1.0" else _STAY

@@ -414,6 +414,9 @@ class Router:
                 raise NotFound(f"There is nothing at {path[:200]}.", hint="/openapi.json lists every route")
             node = found
         route = node.methods.get(method)
+        if route is None and method == "HEAD":
+            route = node.methods.get("GET")  # its answer without the body; but an MCP GET is a stream
+            route = None if route is None or route.is_mcp else route
         if route is None:
             raise _no_method(node, method, path)
         return route, params

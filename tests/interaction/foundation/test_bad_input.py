@@ -325,9 +325,15 @@ def test_other_methods_are_refused_with_the_ones_there_are(either_server: Server
         status, headers, answer = raw(either_server, method, path)
         assert (status, json.loads(answer)["error"]["code"]) == (405, "method_not_allowed"), (method, answer)
         assert headers["allow"] == "DELETE, GET, PATCH"
-    status, headers, answer = raw(either_server, "HEAD", path)
-    assert (status, answer) == (405, b"")
-    assert int(headers["content-length"]) > 0
+
+
+def test_head_is_answered_as_get_without_a_body(either_server: Server) -> None:
+    for path, expected in (("/readyz", 200), ("/api/projects/default/toolboxes/none?api-version=v1", 404)):
+        status, headers, answer = raw(either_server, "HEAD", path)
+        assert (status, answer) == (expected, b"")
+        assert int(headers["content-length"]) > 0
+    status, headers, _ = raw(either_server, "HEAD", "/api/projects/default/toolboxes/some/mcp?api-version=v1")
+    assert (status, headers["allow"]) == (405, "DELETE, GET, POST")
 
 
 def test_unknown_routes_are_not_found(either_server: Server) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tests.interaction.foundation.plain_http import (
 )
 from tests.interaction.gateway.front_door import entry, eventually, gate, request, until
 from tests.kit import Tool, faulty_upstream
-from tests.kit.running import Server, running
+from tests.kit.running import Server, clean_environment, running
 
 from toolcrib.http import NO_CONTENT, Request, Response
 
@@ -176,6 +178,7 @@ def certified(directory: Path) -> tuple[dict[str, str], ssl.SSLContext]:
     cert, key = directory / "cert.pem", directory / "key.pem"
     cert.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
     key.write_bytes(certificate.private_key_pem.bytes())
+    authority.cert_pem.write_to_path(directory / "authority.pem")
     context = ssl.create_default_context()
     authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]
     return {"TOOLCRIB_TLS_CERT": str(cert), "TOOLCRIB_TLS_KEY": str(key)}, context
@@ -191,6 +194,19 @@ async def test_all_of_it_works_over_tls(data_dir: Path, tmp_path: Path) -> None:
             server.process.send_signal(signal.SIGTERM)
             assert await client.rest() == b""
         assert await asyncio.to_thread(server.process.wait, GUARD_S) == 0
+
+
+def test_the_command_line_trusts_whom_it_is_told_to(data_dir: Path, tmp_path: Path) -> None:
+    environment, _ = certified(tmp_path)
+    with running(data_dir, environment=environment) as server:
+        endpoint = f"https://localhost:{server.port}/api/projects/default"
+        known = {"TOOLCRIB_ENDPOINT": endpoint, "TOOLCRIB_TOKEN": server.token}
+        listed = [sys.executable, "-c", "import toolcrib.cli.main as m; raise SystemExit(m.run())", "toolbox", "list"]
+        for more, code, said in (({}, 5, "not trusted"), ({"SSL_CERT_FILE": str(tmp_path / "authority.pem")}, 0, "")):
+            done = subprocess.run(
+                listed, env=clean_environment(**known, **more), capture_output=True, text=True, timeout=60, check=False
+            )
+            assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
 async def test_the_end_does_not_wait_for_a_pooled_tls_connection(data_dir: Path, tmp_path: Path) -> None:

@@ -198,6 +198,8 @@ async def test_a_missing_connection_is_a_warning_at_create_and_a_precise_error_a
         error = (await box.legacy("tools/list"))["error"]
         assert (error["code"], error["data"]["sources"][0]["status"]) == (-32007, "not_configured")
         assert "not-yet" in error["data"]["sources"][0]["reason"]
+        called = (await box.legacy("tools/call", {"name": "up.echo", "arguments": {}}))["error"]
+        assert "not-yet" in called["message"]
         await _connect(door, "not-yet", authType="ApiKey", credentials={"key": "s3cret-of-the-upstream"})
 
         async def is_listed() -> bool:

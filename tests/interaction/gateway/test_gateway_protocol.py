@@ -151,6 +151,7 @@ async def test_the_answer_is_json_or_events_as_the_client_takes_it(box: Box) -> 
         assert (await box.post(body, {"accept": accept})).headers["content-type"] == "application/json"
     streamed = await box.post(body, {"accept": "text/event-stream"})
     assert streamed.headers["content-type"] == "text/event-stream"
+    assert streamed.headers["x-request-id"]
     assert text_of(last(streamed)["result"]) == "hi"
     assert (await box.post(body, {"accept": "image/png"})).status_code == 406
 

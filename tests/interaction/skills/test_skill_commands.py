@@ -166,13 +166,14 @@ def test_a_skill_is_made_of_two_texts_too(toolcrib: Shell, name: str) -> None:
     assert toolcrib("skill", "show", "no-such-skill").code == 3
 
 
-def test_a_skill_in_use_is_deleted_only_by_force(toolcrib: Shell, client: httpx2.Client, name: str) -> None:
+def test_a_skill_in_use_is_deleted_only_when_that_is_said(toolcrib: Shell, client: httpx2.Client, name: str) -> None:
     create(client, name)
     client.post(
         f"/toolboxes/{name}/versions", json={"tools": [], "skills": [{"type": "skill_reference", "name": name}]}
     )
     assert toolcrib("skill", "delete", name).code == 2  # nobody to ask
-    assert toolcrib("skill", "delete", name, "--force").code == 0
+    assert "is used by the default version" in toolcrib("skill", "delete", name, "--force").err
+    assert toolcrib("skill", "delete", name, "--force", "--in-use").code == 0
     assert toolcrib("toolbox", "skill", "list", name, "-o", "json").json["skills"][0]["means"] == "missing"
 
 

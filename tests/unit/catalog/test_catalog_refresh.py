@@ -44,7 +44,7 @@ class FakeUpstream:
     at_once: int = 0
     most_at_once: int = 0
 
-    async def fetch(self, exchange: Exchange) -> Listing:
+    async def fetch(self, exchange: Exchange, *, insist: bool = False) -> Listing:
         assert exchange.principal.project == "default"
         self.fetches += 1
         self.at_once += 1
@@ -314,7 +314,7 @@ async def test_only_a_few_sources_are_asked_at_once() -> None:
     running = [0, 0]
 
     class Counting(FakeUpstream):
-        async def fetch(self, exchange: Exchange) -> Listing:
+        async def fetch(self, exchange: Exchange, *, insist: bool = False) -> Listing:
             running[0] += 1
             running[1] = max(running)
             await asyncio.wait_for(gate.wait(), 5)

@@ -69,6 +69,18 @@ class Clock:
         return self.now
 
 
+def test_an_open_breaker_says_what_went_wrong_and_gives_way_to_a_person() -> None:
+    clock = Clock()
+    breaker = Breaker("up", threshold=1, clock=clock)
+    breaker.admit()
+    breaker.failed("the connection was refused.")
+    with pytest.raises(errors.CircuitOpen, match="the connection was refused"):
+        breaker.admit()
+    breaker.admit(insist=True)
+    breaker.succeeded()
+    breaker.admit()
+
+
 def test_the_breaker_opens_after_failures_in_a_row_and_lets_one_probe_through() -> None:
     clock = Clock()
     breaker = Breaker("up", threshold=3, first_s=1.0, clock=clock)
