@@ -48,12 +48,10 @@ class Access:
     async def load(self) -> None:
         self._projects = frozenset(p.name for p in await self._db.read(records.list_projects))
 
-    def known(self, token: str) -> Principal | None:
-        """Who this is, if it is in memory."""
-        return self._verified.get(_digest(token))
-
     async def authenticate(self, token: str) -> Principal:
-        return self.known(token) or await self._by_key(token, _digest(token))
+        digest = _digest(token)
+        known = self._verified.get(digest)
+        return known if known is not None else await self._by_key(token, digest)
 
     def enter(self, principal: Principal, project: str) -> None:
         """Refuse a principal of another project before saying whether this one exists."""

@@ -53,10 +53,7 @@ class Gateway:
     async def open(self, request: Request) -> OpenToolbox:
         """The toolbox a URL names, for the principal that asks."""
         expose = _choice(request, "expose", _EXPOSE)
-        shelf, params = self.crib.shelf, request.params
-        project, name, selector = params["project"], params["name"], params.get("version")
-        current = shelf.ready(project, name) if selector is None else None
-        version = current.default if current is not None else await resolve(shelf, project, name, selector)
+        version = await resolve(self.crib.shelf, request.project, request.params["name"], request.params.get("version"))
         return self.crib.counter.open(version, request.principal, expose)
 
     def names_for(self, request: Request) -> NameForm:

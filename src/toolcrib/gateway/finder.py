@@ -116,7 +116,7 @@ async def _no_match(snapshot: Snapshot, toolbox: OpenToolbox, query: str, names:
     exposed = [snapshot.name_of(t, names) for n in near if (t := snapshot.find(n)) is not None]
     return {
         "tools": [],
-        "message": f"No tool matches. Try other words{', one of the near names,' if near else ''}"
+        "message": f"No tool matches. Try other words{', one of the near names,' if exposed else ''}"
         " or an empty query to browse.",
         "near": exposed,
         "sources": [{"source": s.label, "status": s.status.value, "tools": s.tools} for s in snapshot.sources],

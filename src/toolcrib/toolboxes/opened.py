@@ -398,8 +398,6 @@ def _with_reason(encoded: bytes, calls: int) -> bytes:
 def _outcome_of(answer: Outcome) -> str:
     if not isinstance(answer, Complete):
         return "input_required"
-    if b'"isError"' not in answer.result:
-        return "ok"
     return "tool_error" if bytes(_read_verdict(answer.result).isError) == b"true" else "ok"
 
 

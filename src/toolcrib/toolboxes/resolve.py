@@ -41,10 +41,6 @@ class Shelf:
         self._current: dict[tuple[str, str], Current] = {}
         self._newest_epoch: dict[tuple[str, str], int] = {}
 
-    def ready(self, project: str, name: str) -> Current | None:
-        """The current state when it is in memory, without a task switch; None otherwise."""
-        return self._current.get((project, name))
-
     async def current(self, project: str, name: str) -> Current:
         known = self._current.get((project, name))
         if known is not None:

@@ -88,7 +88,7 @@ class Link:
         return bool(self._uris) or not all(berth.is_idle for berth in self._berths.values())
 
     async def request(self, ask: Ask) -> Outcome:
-        lane = SHARED if _is_plain(ask.exchange) else await self._lane(ask.exchange)
+        lane = await self._lane(ask.exchange)
         berth = self._berth(lane)
         berth.busy += 1
         try:
@@ -104,8 +104,7 @@ class Link:
             self.used_at = berth.used_at = time.monotonic()
 
     async def hello(self, exchange: Exchange) -> Hello:
-        lane = SHARED if _is_plain(exchange) else await self._lane(exchange)
-        return (await self.dialogue(lane)).hello
+        return (await self.dialogue(await self._lane(exchange))).hello
 
     async def dialogue(self, lane: Lane = SHARED) -> Dialogue:
         berth = self._berth(lane)
@@ -170,7 +169,8 @@ class Link:
         await self._opener.aclose()
 
     async def _lane(self, exchange: Exchange) -> Lane:
-        """The lane of an exchange that wants to be heard or asked."""
+        if not exchange.capabilities and not exchange.log_level:
+            return SHARED
         if self._opener.era is None:
             await self.dialogue()
         return self._opener.lane(exchange)
@@ -272,11 +272,6 @@ class Link:
             task = asyncio.create_task(dialogue.aclose())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
-
-
-def _is_plain(exchange: Exchange) -> bool:
-    """Asks for nothing that would need a conversation of its own."""
-    return not exchange.capabilities and not exchange.log_level
 
 
 def _retrieve(task: asyncio.Task[Dialogue]) -> None:

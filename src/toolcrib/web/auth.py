@@ -36,10 +36,7 @@ class Doorkeeper:
         self._passed: set[tuple[bytes | None, bytes | None]] = set()
 
     async def principal(self, headers: Mapping[bytes, bytes]) -> Principal:
-        principal = LOCAL_ADMIN
-        if self._auth:
-            token = _token(headers)
-            principal = self._access.known(token) or await self._access.authenticate(token)
+        principal = await self._access.authenticate(_token(headers)) if self._auth else LOCAL_ADMIN
         user = headers.get(b"x-toolcrib-user")
         return principal if user is None else act_for(principal, _text(user))
 

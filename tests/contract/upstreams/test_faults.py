@@ -318,6 +318,9 @@ async def test_a_dead_upstream_is_soon_not_asked_any_more_and_recovers() -> None
         with pytest.raises(errors.CircuitOpen) as open_:
             await site.call("echo")
         assert open_.value.retry_after_s
+        assert "The last time: " in open_.value.message
+        with pytest.raises(errors.Unreachable):
+            await site.upstream.fetch(NOBODY, insist=True)  # a person wants to know now, and it is really asked
         await site.twin.start()
         async with asyncio.timeout(10):
             while True:

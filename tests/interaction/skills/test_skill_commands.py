@@ -6,29 +6,16 @@ import json
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from skill_kit import create, md, read, rpc
+from tests.interaction.cli.command_line import Done
 
 from kit.running import Server, clean_environment
 
 CALL_S = 60
-
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        assert self.code == 0, self.err
-        return json.loads(self.out)
 
 
 class Shell:

@@ -165,6 +165,16 @@ def test_no_answer_is_no_server(cause: Exception) -> None:
         client(answer).toolbox("ops")
 
 
+@pytest.mark.parametrize("cause", [httpx2.ReadError("cut"), httpx2.RemoteProtocolError("cut")])
+def test_a_connection_that_broke_may_have_carried_the_request(cause: Exception) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        raise cause
+
+    with pytest.raises(rest.NoServer, match="closed the connection before it answered") as broken:
+        client(answer).toolbox("ops")
+    assert broken.value.sent
+
+
 def test_names_cannot_escape_their_place_in_the_path() -> None:
     paths: list[bytes] = []
 
