@@ -169,8 +169,9 @@ class Catalogs:
         wanted = [part.source for part in catalog.parts.values() if part.source and label in (None, part.entry.label)]
         if label is not None and label not in catalog.parts:
             raise errors.NotFound(f"This version has no source '{label}'.", hint=f"It has: {', '.join(catalog.parts)}.")
-        tasks = [self._ask(source, insist=True) for source in wanted]
-        if tasks:
+        if running := [source.task for source in wanted if source.task]:
+            await asyncio.wait(running)  # they were asked before: their answers may be of before, too
+        if tasks := [self._ask(source, insist=True) for source in wanted]:
             await asyncio.wait(tasks)
         return catalog.snapshot
 

@@ -80,7 +80,7 @@ async def test_any_of_the_upstreams_may_be_dead_and_the_list_stays(door: Gate) -
                 assert names_of(await box.tools()) == ["a.a", "b.b", "c.c"]
                 for label in dead:
                     await ups[label].start()
-                # the breaker lets a recovered upstream back in by itself
+                # one that is back is asked, whatever the breaker thinks of it
                 await eventually(lambda b=box: _all_ok(b))
 
 

@@ -152,6 +152,19 @@ async def test_one_source_that_hangs_does_not_hold_up_the_others() -> None:
         assert names(await catalogs.snapshot(one)) == ["a.x", "b.y"]
 
 
+async def test_a_refresh_is_not_answered_by_a_question_asked_before_it() -> None:
+    here = world(a=Listing(tools=(a_tool("x"),)))
+    async with here.catalogs(first_wait_s=0.01) as catalogs:
+        one = version(entry("a"))
+        here.upstreams["a"].gate = gate = asyncio.Event()
+        await catalogs.snapshot(one)  # asked, and not answered yet
+        fresh = [asyncio.create_task(catalogs.refresh(one)) for _ in range(5)]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*fresh)
+        assert here.upstreams["a"].fetches == 2  # once before, once for all who asked since
+
+
 async def test_many_askers_make_one_question() -> None:
     here = world(a=Listing(tools=(a_tool("x"),)))
     async with here.catalogs(first_wait_s=5.0) as catalogs:
