@@ -34,6 +34,10 @@ class _Upstream(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._transport, self._parser = transport, httptools.HttpResponseParser(self)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self in _idle:
+            _idle.remove(self)
+
     def ask(self, body: bytes) -> asyncio.Future[bytes]:
         self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._body = b""

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,21 @@ from toolcrib.upstreams.upstream import Complete, Listing
 _RESULT = b'{"resultType":"complete","content":[{"type":"text","text":"%b"}],"isError":false}' % (b"x" * 100)
 
 
+class _Here:
+    """A call whose answer is there as soon as it was sent."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+
+    def when_ready(self, then: Callable[[], None]) -> None:
+        then()
+
+    def result(self) -> bytes:
+        return _RESULT
+
+    def close(self) -> None: ...
+
+
 class _Answered:
     label = "up"
 
@@ -24,6 +41,9 @@ class _Answered:
 
     async def fetch(self, exchange: Any, *, insist: bool = False) -> Listing:
         return self._listing
+
+    def start(self, *given: Any, **rest: Any) -> _Here:
+        return _Here()
 
     async def request(self, method: str, params: Any, exchange: Any, **rest: Any) -> Complete:
         return Complete(_RESULT)

@@ -40,7 +40,8 @@ class Access:
         self._clock = clock
         self._verified: dict[bytes, Principal] = {_digest(operator_token): OPERATOR}
         self._operator = _digest(operator_token)
-        self._withdrawals = 0  # grows whenever a credential stops being good
+        self.withdrawals = 0
+        """Grows whenever a credential stops being good or a project is gone: who was let in before may not be again."""
         self._projects: frozenset[str] = frozenset()
         # Told the project's name and, for every toolbox name it ever used, the epoch of the deletion.
         self.on_project_deleted: list[Callable[[str, Mapping[str, int]], None]] = []
@@ -91,11 +92,11 @@ class Access:
         self._withdraw(lambda principal: principal.key_id == key_id)
 
     def _withdraw(self, is_withdrawn: Callable[[Principal], bool]) -> None:
-        self._withdrawals += 1
+        self.withdrawals += 1
         self._verified = {d: p for d, p in self._verified.items() if not is_withdrawn(p)}
 
     async def _by_key(self, token: str, digest: bytes) -> Principal:
-        withdrawals = self._withdrawals
+        withdrawals = self.withdrawals
         found = await self._find_key(token)
         if found is None or not hmac.compare_digest(found[1], digest) or found[0].revoked_at is not None:
             raise Unauthenticated(
@@ -103,7 +104,7 @@ class Access:
             )
         key = found[0]
         principal = Principal(key.id, key.role, key.project, may_act_for_users=key.may_act_for_users)
-        if withdrawals != self._withdrawals:  # what was read may be what was just withdrawn
+        if withdrawals != self.withdrawals:  # what was read may be what was just withdrawn
             return await self._by_key(token, digest)
         if len(self._verified) >= _MOST_REMEMBERED:
             self._verified = {self._operator: OPERATOR}

@@ -140,7 +140,7 @@ async def _serve(settings: Settings, *, demo: bool) -> None:
             if settings.auth == "off":
                 log.warning("auth is off: every request on %s is admin", address)
             log.info("toolcrib listens on %s (project endpoint %s/api/projects/default)", address, address)
-            await HttpServer(it.edge, tls=tls, on_stop=it.gateway.close).run(listener)
+            await HttpServer(it.edge, hasten=it.edge.hasten, tls=tls, on_stop=it.gateway.close).run(listener)
 
 
 def _with_demo(settings: Settings) -> Settings:

@@ -16,12 +16,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httptools
+import msgspec
 
 from toolcrib import errors
+from toolcrib.heads import Head
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 STREAM_BUFFER_BYTES: Final = 256 * 1024
@@ -29,6 +32,7 @@ MAX_IDLE_CONNECTIONS: Final = 32
 FRESH_S: Final = 4.0
 """Common servers drop idle connections after 5 s; a request that must not be lost takes none older than this."""
 KEPT_S: Final = 55.0
+JUST_NOW_S: Final = 0.1
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -88,30 +92,33 @@ def _not_reached(source: str, origin: Origin, what: str, hint: str | None) -> er
     return errors.Unreachable(f"{source!r} at {origin} cannot be reached: {what}.", source=source, hint=hint)
 
 
-class HttpAnswer:
-    """One answer: `body` when it is whole; an event stream is handed over at its headers and read piece by piece."""
+class HttpAnswer(msgspec.Struct, eq=False):
+    """One answer: `body` when it is whole; an event stream is handed over at its headers and read piece by piece.
 
-    __slots__ = (
-        "_complete", "_connection", "_error", "_limit", "_parts", "_ready", "_size", "_wake", "headers", "status",
-        "streamed",
-    )  # fmt: skip
+    It is ready when the body is whole, the headers promise an event stream, or nothing will come any more.
+    """
 
-    def __init__(self, connection: HttpConnection, limit: int) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.streamed = False
-        self._connection = connection
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._complete = False
-        self._error: Exception | None = None
-        self._ready: asyncio.Future[None] = connection.loop.create_future()
-        self._wake: asyncio.Future[None] | None = None
+    _connection: HttpConnection
+    _limit: int
+    status: int = 0
+    headers: dict[str, str] = {}
+    streamed: bool = False
+    is_ready: bool = False
+    on_ready: Callable[[], None] | None = None
+    _parts: list[bytes] = []
+    _size: int = 0
+    _complete: bool = False
+    _error: Exception | None = None
+    _wake: asyncio.Future[None] | None = None
 
-    def ready(self) -> asyncio.Future[None]:
-        """Done when the body is whole, or the headers promise an event stream."""
-        return self._ready
+    async def arrival(self) -> None:
+        """Until it is ready, or the error that says why it never will be."""
+        if not self.is_ready:
+            ready = self._connection.loop.create_future()
+            self.on_ready = partial(_fulfil, ready)
+            await ready
+        if self._error is not None and not self.streamed:
+            raise self._error
 
     @property
     def body(self) -> bytes:
@@ -139,6 +146,13 @@ class HttpAnswer:
 
     def began(self) -> bool:
         return self.status != 0
+
+    def is_plain(self) -> bool:
+        """A whole 200 of a length that was announced."""
+        return self._complete and self.status == 200 and not self.streamed and "transfer-encoding" not in self.headers
+
+    def may_hold(self, body: bytes) -> bool:
+        return len(body) <= self._limit
 
     # What the connection tells it.
 
@@ -169,21 +183,44 @@ class HttpAnswer:
         self._resolve()
         self._rouse()
 
+    def came_whole(self, headers: dict[str, str], body: bytes) -> None:
+        """A 200 with a head that was read before, all of it at once."""
+        self.status, self.headers, self._complete = 200, headers, True
+        self._parts.append(body)
+        self._resolve()
+
     def failed(self, error: Exception) -> None:
         if self._complete or self._error is not None:
             return
         self._error = error
-        if not self._ready.done():
-            self._ready.set_exception(error)
+        self._resolve()
         self._rouse()
 
     def _resolve(self) -> None:
-        if not self._ready.done():
-            self._ready.set_result(None)
+        if not self.is_ready:
+            self.is_ready = True
+            then, self.on_ready = self.on_ready, None  # it may lead back here: no circle is left behind
+            if then is not None:
+                then()
 
     def _rouse(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+
+async def whole(answer: HttpAnswer) -> HttpAnswer:
+    """The answer once it is ready; whoever stops waiting for it closes it."""
+    try:
+        await answer.arrival()
+    except BaseException:
+        answer.close()
+        raise
+    return answer
+
+
+def _fulfil(ready: asyncio.Future[None]) -> None:
+    if not ready.done():  # else nobody waits any more
+        ready.set_result(None)
 
 
 def too_large(source: str, limit: int) -> errors.AnswerTooLarge:
@@ -199,7 +236,9 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answer: HttpAnswer | None = None
         self._head_bytes = 0
+        self._head: Head | None = None
         self._until_eof = False
+        self._asked = 0
         self._transport: asyncio.Transport
         self._poller: select.poll
         self.alive = False
@@ -215,9 +254,19 @@ class HttpConnection(asyncio.Protocol):
         self.alive = True
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
+        answer, head = self._answer, self._head
+        if answer is None:
             return self.abort()
-        if not self._answer.began():
+        body = head.body_of(data) if head is not None and not self._head_bytes else None
+        if head is None or body is None or not answer.may_hold(body):
+            return self._read(answer, data)
+        self._answer = None
+        self._pool.keep(self)
+        return answer.came_whole(head.meaning, body)
+
+    def _read(self, answer: HttpAnswer, data: bytes) -> None:
+        is_first = not self._head_bytes
+        if not answer.began():
             if self._head_bytes > MAX_HEAD_BYTES:
                 return self._fail(self._bad("sent more than 64 KiB of headers"))
             self._head_bytes += len(data)
@@ -230,6 +279,8 @@ class HttpConnection(asyncio.Protocol):
             self._fail(cause if isinstance(cause, errors.SourceError) else self._bad("sent headers we cannot read"))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail(self._bad("did not answer in HTTP/1.1"))
+        if is_first and answer.is_plain() and self.alive and not self._transport.is_closing():
+            self._head = Head.of(data, answer.headers)
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -286,14 +337,21 @@ class HttpConnection(asyncio.Protocol):
 
     def ask(self, request: bytes, limit: int) -> HttpAnswer:
         self._answer = answer = HttpAnswer(self, limit)
+        self._asked += 1
         self._head_bytes = 0
         self._until_eof = False
         self._transport.write(request)
         return answer
 
-    def is_quiet(self) -> bool:
-        """An idle connection with something to read has been closed (or worse) by the other side."""
-        return self.alive and not self._transport.is_closing() and not self._poller.poll(0)
+    def is_quiet(self, idle_s: float) -> bool:
+        """An idle connection with something to read has been closed (or worse) by the other side.
+
+        The event loop says so too, a moment later. Asking the system first costs as much as validating a call, so one
+        that has been used before and was in use just now is trusted.
+        """
+        if not self.alive or self._transport.is_closing():
+            return False
+        return (idle_s < JUST_NOW_S and self._asked > 1) or not self._poller.poll(0)
 
     def resume(self) -> None:
         if self.alive:
@@ -334,13 +392,12 @@ class HttpPool:
     async def send(self, request: bytes, *, limit: int, max_idle_s: float = FRESH_S) -> HttpAnswer:
         """Write one request; `max_idle_s` is how long a reused connection may have been idle."""
         connection = self._take(max_idle_s) or await self._dial()
-        answer = connection.ask(request, limit)
-        try:
-            await answer.ready()
-        except BaseException:
-            answer.close()
-            raise
-        return answer
+        return await whole(connection.ask(request, limit))
+
+    def send_at_once(self, request: bytes, *, limit: int, max_idle_s: float = FRESH_S) -> HttpAnswer | None:
+        """The same without waiting for anything; None when that would take dialling."""
+        connection = self._take(max_idle_s)
+        return None if connection is None else connection.ask(request, limit)
 
     def keep(self, connection: HttpConnection) -> None:
         connection.idle_since = time.monotonic()
@@ -372,7 +429,7 @@ class HttpPool:
         while self._idle:
             connection = self._idle.pop()
             age = now - connection.idle_since
-            if age <= min(max_idle_s, connection.kept_s) and connection.is_quiet():
+            if age <= min(max_idle_s, connection.kept_s) and connection.is_quiet(age):
                 return connection
             connection.abort()
         return None

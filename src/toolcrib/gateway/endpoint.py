@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from msgspec import UNSET, Raw
@@ -27,7 +28,7 @@ from toolcrib.gateway.stream import Pulse, ReplyStream
 from toolcrib.http import Request, Response
 from toolcrib.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from toolcrib.toolboxes.crib import Crib
-from toolcrib.toolboxes.opened import OpenToolbox
+from toolcrib.toolboxes.opened import Expose, OpenToolbox
 from toolcrib.toolboxes.resolve import resolve
 from toolcrib.upstreams.upstream import Background
 
@@ -52,12 +53,13 @@ class Gateway:
 
     async def open(self, request: Request) -> OpenToolbox:
         """The toolbox a URL names, for the principal that asks."""
-        expose = _choice(request, "expose", _EXPOSE)
+        _, expose = self.wishes(request.query)
         version = await resolve(self.crib.shelf, request.project, request.params["name"], request.params.get("version"))
         return self.crib.counter.open(version, request.principal, expose)
 
-    def names_for(self, request: Request) -> NameForm:
-        return _choice(request, "names", _NAME_FORMS) or self.names
+    def wishes(self, query: Mapping[str, str]) -> tuple[NameForm, Expose | None]:
+        """What a client may choose in the URL: how tools are named, and whether all of them are shown."""
+        return _choice(query, "names", _NAME_FORMS) or self.names, _choice(query, "expose", _EXPOSE)
 
     def close(self) -> None:
         """End every stream and every call on hold, so that the server can stop."""
@@ -67,7 +69,7 @@ class Gateway:
 
 async def post(gateway: Gateway, request: Request) -> Response | None:
     """One JSON-RPC message, or (2025-03-26) a batch of them."""
-    names = gateway.names_for(request)
+    names, _ = gateway.wishes(request.query)
     toolbox = await gateway.open(request)
     stream = ReplyStream(request, gateway.pulse)
     if not (stream.takes_json or stream.takes_events):
@@ -142,7 +144,7 @@ async def _serve(
     if message.method == "initialize" and not modern:
         version, session = _begin(gateway, request, message)
         stream.extra_headers = ((b"mcp-session-id", session.id.encode()),)
-    exchange = ClientExchange(request.principal, message, stream, session, modern=modern)
+    exchange = ClientExchange(request.principal, message, stream, session, modern=modern, head_start=request.head_start)
     call = Call(gateway.relay, request, message, toolbox, exchange, modern, version, names)
     if modern and message.method == "subscriptions/listen":
         return await _listen(gateway, call, stream)
@@ -256,8 +258,8 @@ def _note(message: Message, session: Session | None) -> None:
         session.cancel(bytes(message.params.request_id))
 
 
-def _choice(request: Request, parameter: str, allowed: tuple[str, ...]) -> Any:
-    value = request.query.get(parameter)
+def _choice(query: Mapping[str, str], parameter: str, allowed: tuple[str, ...]) -> Any:
+    value = query.get(parameter)
     if value is not None and value not in allowed:
         raise InvalidPayload(f"{parameter} is {value[:60]!r}; it takes {', '.join(allowed)}.", param=parameter)
     return value

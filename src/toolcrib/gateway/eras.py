@@ -35,6 +35,7 @@ SUPPORTED = [*LEGACY, MODERN]
 _MODERN_BYTES = MODERN.encode()
 _BY_BYTES = {v.encode(): v for v in SUPPORTED}
 _ROUTING_HEADERS = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
+_SAYS_SO = b'{"resultType":"complete",'
 _MODERN_STATUS = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
@@ -130,6 +131,8 @@ def status_of(code: int, *, modern: bool) -> int:
 
 def complete(result: bytes, *, cacheable: bool = False) -> bytes:
     """An upstream's result as the stateless era wants it: saying that it is complete, and how long it may be kept."""
+    if not cacheable and result.startswith(_SAYS_SO):
+        return result
     head = _read_head(result)
     added = b"" if bytes(head.resultType) else b'"resultType":"complete",'
     if cacheable and not bytes(head.ttlMs):

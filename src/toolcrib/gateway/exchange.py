@@ -16,6 +16,7 @@ from toolcrib.gateway.messages import Message
 from toolcrib.gateway.questions import Questions
 from toolcrib.gateway.sessions import Session
 from toolcrib.gateway.stream import ReplyStream
+from toolcrib.upstreams.upstream import HeadStart
 
 _CAPABILITY_OF = {
     "sampling/createMessage": "sampling",
@@ -30,7 +31,14 @@ class ClientExchange:
     """One request of one client. Implements `upstreams.Exchange`."""
 
     def __init__(
-        self, principal: Principal, message: Message, stream: ReplyStream, session: Session | None, *, modern: bool
+        self,
+        principal: Principal,
+        message: Message,
+        stream: ReplyStream,
+        session: Session | None,
+        *,
+        modern: bool,
+        head_start: HeadStart | None = None,
     ) -> None:
         meta = message.params.meta
         self.principal = principal
@@ -41,6 +49,7 @@ class ClientExchange:
         self.capabilities = self._declared(meta.capabilities if modern else None, session, stream)
         self.log_level = self._level(meta.log_level if modern else UNSET, session)
         self.is_modern = modern
+        self.head_start = head_start
         self.questions = Questions() if modern and self.capabilities else None
 
     def leave(self) -> None:

@@ -5,7 +5,7 @@ One params shape serves every method: a field that a method does not use is simp
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -103,7 +103,45 @@ class _Loose(msgspec.Struct, frozen=True):
     params: Raw = Raw()
 
 
+class PlainMeta(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "version": "io.modelcontextprotocol/protocolVersion",
+        "capabilities": "io.modelcontextprotocol/clientCapabilities",
+        "log_level": "io.modelcontextprotocol/logLevel",
+        "progress_token": "progressToken",
+    },
+):
+    version: Literal["2026-07-28"]
+    capabilities: JsonObject
+    log_level: Raw = Raw()
+    progress_token: Raw = Raw()
+
+
+class PlainParams(
+    msgspec.Struct,
+    frozen=True,
+    rename={"meta": "_meta", "input_responses": "inputResponses", "request_state": "requestState"},
+):
+    name: str
+    meta: PlainMeta
+    arguments: Raw = Raw()
+    input_responses: Raw = Raw()
+    request_state: Raw = Raw()
+
+
+class PlainCall(msgspec.Struct, frozen=True):
+    """A stateless `tools/call`, as far as one is like another; what would make it special is there to be ruled out."""
+
+    jsonrpc: Literal["2.0"]
+    id: Raw
+    method: Literal["tools/call"]
+    params: PlainParams
+
+
 _decode = msgspec.json.Decoder(Message).decode
+_decode_plain = msgspec.json.Decoder(PlainCall).decode
 _decode_loosely = msgspec.json.Decoder(_Loose).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 
@@ -118,6 +156,20 @@ def read_message(body: bytes | Raw) -> Message:
         raise Rejected(PARSE_ERROR, "Parse error: the body is not JSON.", status=400) from None
     _check(message)
     return message
+
+
+def read_plain_call(body: bytes, name: str) -> PlainCall | None:
+    """A call of this tool that declares nothing and wants nothing but an answer; None for any other message."""
+    try:
+        call = _decode_plain(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    params = call.params
+    meta, raw_id = params.meta, bytes(call.id)
+    if params.name != name or meta.capabilities or not (raw_id.isdigit() or raw_id[:1] == b'"'):
+        return None
+    special = meta.progress_token or meta.log_level or params.request_state or params.input_responses
+    return None if bytes(special) else call
 
 
 def is_batch(body: bytes) -> bool:

@@ -56,7 +56,7 @@ class ReplyStream:
     """
 
     def __init__(self, request: Request, pulse: Pulse) -> None:
-        self.takes_json, self.takes_events = _taken(request.headers.get(b"accept", b"application/json"))
+        self.takes_json, self.takes_events = takes(request.headers)
         self.extra_headers: tuple[Header, ...] = ()
         self.has_started = False
         self._channel = request.channel
@@ -120,9 +120,14 @@ class ReplyStream:
             self._channel.start((*SSE_HEADERS, *self.extra_headers))
 
 
+def takes(headers: Mapping[bytes, bytes]) -> tuple[bool, bool]:
+    """Whether a client takes JSON, and whether it takes events."""
+    return _taken(headers.get(b"accept", b"application/json"))
+
+
 @lru_cache(maxsize=64)
 def _taken(accept: bytes) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and whether it takes events. Clients send the same header with every request."""
+    """Remembered: clients send the same header with every request."""
     takes_json = b"application/json" in accept or b"*/*" in accept or b"application/*" in accept
     return takes_json, b"text/event-stream" in accept or b"text/*" in accept
 

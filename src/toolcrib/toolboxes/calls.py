@@ -20,7 +20,6 @@ from toolcrib.domain import Principal, Version
 from toolcrib.errors import OperatorError
 from toolcrib.storage import records_calls as records
 from toolcrib.storage.database import Database
-from toolcrib.storage.records_calls import CallRecord
 
 log = logging.getLogger("toolcrib.calls")
 FLUSH_EVERY_S = 1.0
@@ -29,7 +28,7 @@ _DROP_EVERY_S = 3600.0
 _MOST_FIELDS = 50
 _KINDS = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "list": "array", "dict": "object"}
 _Kinds = tuple[tuple[str, ...], tuple[type[Any], ...]]
-_Call = tuple[float, Version, Principal, Name, str, float, _Kinds]
+_Box = tuple[str, str]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -40,18 +39,30 @@ class CallLog:
         self._db = db
         self._keep_s = keep_days * 86_400
         self._drop_at = 0.0
-        self._buffer: list[_Call] = []
+        self._buffer: dict[_Box, list[bytes]] = {}
+        self._buffered = 0
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
 
     def add(
         self, version: Version, principal: Principal, tool: Name, outcome: str, started: float, arguments: object
     ) -> None:
-        if len(self._buffer) >= _MOST_BUFFERED:
+        self.of(version, principal, tool).add(outcome, started, arguments)
+
+    def of(self, version: Version, principal: Principal, tool: Name) -> Calls:
+        """The calls of one tool by one principal, for whoever adds more than one."""
+        who = records.who(version.number, principal.id, tool.label, tool.tool)
+        return Calls(self, (version.project, version.toolbox), who)
+
+    def put(self, box: _Box, text: bytes) -> None:
+        if self._buffered >= _MOST_BUFFERED:
             self.dropped += 1
             return
-        took_s = time.perf_counter() - started
-        self._buffer.append((time.time(), version, principal, tool, outcome, took_s, kinds(arguments)))
+        self._buffered += 1
+        waiting = self._buffer.get(box)
+        if waiting is None:
+            waiting = self._buffer[box] = []
+        waiting.append(text)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._flush_for_ever())
@@ -63,13 +74,19 @@ class CallLog:
 
     async def flush(self) -> None:
         if self._buffer:
-            calls, self._buffer = self._buffer, []
+            calls, self._buffer, self._buffered = self._buffer, {}, 0
             try:
-                # Made on the database's thread: thousands of records would hold up every request here.
-                await self._db.write(lambda tx: records.add_calls(tx, _batches(calls)))
+                await self._db.write(lambda tx: records.add_calls(tx, calls))
             except OperatorError:
-                self._buffer = (calls + self._buffer)[:_MOST_BUFFERED]  # the database may come back
+                self._put_back(calls)  # the database may come back
                 raise
+
+    def _put_back(self, calls: dict[_Box, list[bytes]]) -> None:
+        later, self._buffer, self._buffered = self._buffer, {}, 0
+        for batch in (calls, later):
+            for box, texts in batch.items():
+                for text in texts:
+                    self.put(box, text)
 
     async def _drop_old(self) -> None:
         now = time.time()
@@ -87,6 +104,23 @@ class CallLog:
                 log.warning("call records could not be written: %s", error.message)
 
 
+class Calls:
+    """The calls of one tool by one principal."""
+
+    __slots__ = ("_box", "_log", "_who")
+
+    def __init__(self, log: CallLog, box: _Box, who: bytes) -> None:
+        self._log = log
+        self._box = box
+        self._who = who
+
+    def add(self, outcome: str, started: float, arguments: object) -> None:
+        """One that began at `started`, on `time.perf_counter`, and is over."""
+        took_us = int((time.perf_counter() - started) * 1e6)
+        at = int(time.time() * 1000)
+        self._log.put(self._box, records.text(at, self._who, outcome, took_us, shape(kinds(arguments))))
+
+
 def kinds(arguments: object) -> _Kinds:
     """Names and Python types of the top-level arguments; no value is kept."""
     if not isinstance(arguments, dict):
@@ -96,24 +130,7 @@ def kinds(arguments: object) -> _Kinds:
 
 
 @lru_cache(maxsize=4096)
-def shape(arguments: _Kinds) -> str:
-    """The same as JSON. Calls of one tool mostly have one shape, so it is worked out once."""
+def shape(arguments: _Kinds) -> bytes:
+    """The same as JSON, as the JSON text of a string. Calls of one tool mostly have one, so it is worked out once."""
     fields = islice(zip(*arguments, strict=True), _MOST_FIELDS)
-    return _encode({name[:64]: _KINDS.get(kind.__name__, "null") for name, kind in fields}).decode()
-
-
-def _batches(calls: list[_Call]) -> records.Batches:
-    batches: dict[tuple[str, str], list[CallRecord]] = {}
-    for at, version, principal, tool, outcome, took_s, arguments in calls:
-        record = CallRecord(
-            int(at * 1000),
-            version.number,
-            principal.id,
-            tool.label,
-            tool.tool,
-            outcome,
-            int(took_s * 1e6),
-            shape(arguments),
-        )
-        batches.setdefault((version.project, version.toolbox), []).append(record)
-    return batches
+    return _encode(_encode({name[:64]: _KINDS.get(kind.__name__, "null") for name, kind in fields}).decode())

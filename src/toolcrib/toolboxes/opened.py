@@ -15,19 +15,20 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib import wire
-from toolcrib.catalog.arguments import Validators, Violation
+from toolcrib.catalog.arguments import Validators
 from toolcrib.catalog.indexes import Indexes
 from toolcrib.catalog.refresh import Catalogs
 from toolcrib.catalog.snapshot import Snapshot, sources_meta
 from toolcrib.catalog.tools import Tool
 from toolcrib.domain import JsonObject, NameForm, Principal, Role, Version
-from toolcrib.errors import InvalidArguments, InvalidPayload, SourceError, ToolcribError
+from toolcrib.errors import InvalidPayload, SourceError, ToolcribError
 from toolcrib.search import Hit, ToolIndex, WordsOnly
 from toolcrib.skills.library import Skills
 from toolcrib.skills.served import SCHEME, Served
 from toolcrib.storage.records_connections import Connection
 from toolcrib.storage.records_habits import Owner
 from toolcrib.toolboxes.autopin import Pins
+from toolcrib.toolboxes.calling import Notes, Prepared, checked, verdict
 from toolcrib.toolboxes.calls import CallLog
 from toolcrib.toolboxes.entries import DIRECTIVES
 from toolcrib.toolboxes.plumbing import Plumbing
@@ -42,14 +43,6 @@ SEARCH_FIRST = (
     "Most tools are not in your tool list. If you need one that is not there, call tool_search with a description of"
     " what you need before you say that you cannot help; then call it by name, or with call_tool."
 )
-
-
-class _Verdict(msgspec.Struct, frozen=True):
-    isError: msgspec.Raw = msgspec.Raw()  # noqa: N815 - the wire's spelling; an upstream may send anything
-
-
-_read_verdict = msgspec.json.Decoder(_Verdict).decode
-_read_arguments = msgspec.json.Decoder(JsonObject).decode
 
 
 class Counter:
@@ -257,20 +250,42 @@ class OpenToolbox:
         """The tool that a name means to this principal; every way to a tool leads through here."""
         return (await self.snapshot()).tool(called, names)
 
+    def prepare(self, called: str, names: NameForm) -> Prepared | None:
+        """Calls of this tool, if they may be made without waiting for anything; None when it takes `call`."""
+        snapshot = self._counter.catalogs.ready(self.version)
+        if snapshot is None:
+            return None
+        tool = snapshot.tools.find(called, names)
+        if tool is None or tool.quarantine or tool.blocked or tool.headers:
+            return None
+        try:
+            upstream = self._upstream(tool.label)
+        except ToolcribError:
+            return None
+        counter = self._counter
+        return Prepared(
+            self.version,
+            snapshot,
+            tool,
+            self.principal,
+            upstream,
+            counter.validators,
+            self._notes(tool),
+            counter.catalogs,
+        )
+
     async def call(self, tool: Tool, arguments: bytes, exchange: Exchange, extra: JsonObject) -> Outcome:
         """Call a tool. Arguments are checked before anything leaves the house."""
-        started = time.perf_counter()
+        started = exchange.head_start.began if exchange.head_start is not None else time.perf_counter()
         given: Any = None
         outcome = "failed"
         try:
-            given = self._checked(tool, arguments)
+            given = checked(self._counter.validators, tool, arguments)
             params = {"name": tool.upstream_name, "arguments": msgspec.Raw(arguments or b"{}"), **extra}
             answer = await self._upstream(tool.label).request(
                 "tools/call", params, exchange, safe_to_retry=tool.is_repeatable, mirror=tool.headers or None
             )
             outcome = _outcome_of(answer)
-            if outcome == "ok" and self._counter.usage is not None:
-                self._counter.usage.note(self._owner, tool.name.dotted)
             return answer
         except ToolcribError as error:
             outcome = error.code
@@ -279,7 +294,13 @@ class OpenToolbox:
             outcome = "cancelled"
             raise
         finally:
-            self._counter.calls.add(self.version, self.principal, tool.name, outcome, started, given)
+            self._notes(tool).take(outcome, started, given)
+
+    def _notes(self, tool: Tool) -> Notes:
+        """Where calls of this tool are noted."""
+        counter = self._counter
+        calls = counter.calls.of(self.version, self.principal, tool.name)
+        return Notes(calls, counter.usage, self._owner, tool.name.dotted)
 
     async def skills(self) -> Served:
         """The skills of this version as they are now, in memory; they depend on no upstream."""
@@ -342,18 +363,6 @@ class OpenToolbox:
             return (template or snapshot.resource(ref["uri"])).label, ref
         raise InvalidPayload("ref must be a ref/prompt with name or a ref/resource with uri.", param="ref")
 
-    def _checked(self, tool: Tool, arguments: bytes) -> JsonObject:
-        try:
-            given = _read_arguments(arguments) if arguments and arguments != b"null" else {}
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise InvalidArguments(
-                f"The arguments of {tool.name.dotted} must be a JSON object.", param="arguments"
-            ) from None
-        violation = self._counter.validators.check(tool.schema_digest, tool, given)
-        if violation is not None:
-            raise _does_not_fit(tool, violation)
-        return given
-
     def _upstream(self, label: str) -> Upstream:
         return self._counter.plumbing.upstream_of(self.version, label)
 
@@ -398,14 +407,4 @@ def _with_reason(encoded: bytes, calls: int) -> bytes:
 def _outcome_of(answer: Outcome) -> str:
     if not isinstance(answer, Complete):
         return "input_required"
-    return "tool_error" if bytes(_read_verdict(answer.result).isError) == b"true" else "ok"
-
-
-def _does_not_fit(tool: Tool, violation: Violation) -> InvalidArguments:
-    where = f"arguments{violation.pointer}"
-    return InvalidArguments(
-        f"The arguments do not fit {tool.name.dotted}: {where}: {violation.message}",
-        param=where,
-        hint=f"the schema there is {msgspec.json.encode(violation.fragment).decode()}",
-        info={"pointer": violation.pointer, "schema": violation.fragment},
-    )
+    return verdict(answer.result)

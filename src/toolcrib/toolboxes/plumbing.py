@@ -19,7 +19,7 @@ from toolcrib.storage.records_connections import Connection
 from toolcrib.toolboxes.entries import identity
 from toolcrib.toolboxes.secrets import open_entry, owner_of
 from toolcrib.upstreams.pool import UpstreamPool
-from toolcrib.upstreams.upstream import Credentials, Limits, Upstream, UpstreamSpec
+from toolcrib.upstreams.upstream import Credentials, Limits, Upstream, UpstreamSpec, no_credentials
 
 _MOST_REMEMBERED = 10_000
 
@@ -70,12 +70,11 @@ class Plumbing:
     def _credentials(self, project: str, toolbox: str, entry: JsonObject) -> Credentials:
         label = identity(entry)
         connection: str | None = entry.get("project_connection_id")
-        is_plain = connection is None and "headers" not in entry and "authorization" not in entry
+        if connection is None and "headers" not in entry and "authorization" not in entry:
+            return no_credentials
 
         async def credentials(principal: Principal) -> Mapping[str, str]:
             del principal  # kinds that differ by user come later, here
-            if is_plain:
-                return {}
             headers = dict[str, str]()
             if connection is not None:
                 headers |= await self._connections.headers(project, short_name(connection), source=label)

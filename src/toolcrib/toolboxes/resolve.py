@@ -49,6 +49,13 @@ class Shelf:
         # Turned away, it is older than a write that finished meanwhile: right for this asker, but not for the next.
         return read if self.put(read) else self._current.get((project, name), read)
 
+    def at_hand(self, project: str, name: str, selector: str | None) -> Version | None:
+        """The version that `resolve` would come to, if it is in memory."""
+        current = self._current.get((project, name))
+        if current is None or selector is None:
+            return None if current is None else current.default
+        return next((v for v in (current.default, current.latest) if str(v.number) == selector), None)
+
     async def version(self, project: str, name: str, number: int) -> Version:
         current = await self.current(project, name)
         if number == current.default.number:

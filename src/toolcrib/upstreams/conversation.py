@@ -108,6 +108,10 @@ class Conversation:
         async with self._turn_taking:
             return await self._request(ask)
 
+    def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> None:
+        """Never: answers come on a line that all share."""
+        del tool, arguments, limit, resendable
+
     async def watch(self) -> bool:
         await self._over.wait()
         return True

@@ -8,40 +8,49 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 LOOK_EVERY_S = 0.05
 
 
+class Watched(Protocol):
+    def look(self, now: float) -> None:
+        """Time has passed: about twenty times a second, while it is watched."""
+        ...
+
+
 class Deadlines:
-    """Every deadline that is running, in one event loop."""
+    """Every deadline that is running, in one event loop; and whatever else wants to be looked at as often."""
 
     def __init__(self) -> None:
-        self._running: set[Deadline] = set()
+        self._running: set[Watched] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def after(self, seconds: float) -> Deadline:
         """A deadline for a block of the running task."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()  # remembered: before Python 3.12 asking costs a system call
-        return Deadline(self, self._loop, self._loop.time() + seconds)
+        loop = self._loop or self._in_loop()
+        return Deadline(self, loop, loop.time() + seconds)
 
-    def add(self, deadline: Deadline) -> None:
-        self._running.add(deadline)
+    def add(self, watched: Watched) -> None:
+        self._running.add(watched)
         if self._timer is None:
-            self._look_later(deadline.loop)
+            self._look_later(self._loop or self._in_loop())
 
-    def remove(self, deadline: Deadline) -> None:
-        self._running.discard(deadline)
+    def remove(self, watched: Watched) -> None:
+        self._running.discard(watched)
+
+    def _in_loop(self) -> asyncio.AbstractEventLoop:
+        self._loop = asyncio.get_running_loop()  # remembered: before Python 3.12 asking costs a system call
+        return self._loop
 
     def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = loop.call_later(LOOK_EVERY_S, self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, now = None, loop.time()
-        for deadline in self._running:
-            deadline.look(now)
+        for watched in list(self._running):
+            watched.look(now)
         if self._running:
             self._look_later(loop)
 

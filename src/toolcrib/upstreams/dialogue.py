@@ -13,6 +13,7 @@ from toolcrib import errors
 from toolcrib.domain import JsonObject
 from toolcrib.upstreams import messages
 from toolcrib.upstreams.turn import RELAYED
+from toolcrib.upstreams.underway import Underway
 from toolcrib.upstreams.upstream import Exchange, HeaderMap, Outcome, Params
 
 PUSHED_CAPABILITIES = frozenset(method.partition("/")[0] for method in RELAYED)
@@ -54,6 +55,8 @@ class Ask(msgspec.Struct, frozen=True):
     limit: int
     resendable: bool = False
     mirror: HeaderMap | None = None
+    underway: Underway | None = None
+    """It was already sent; its answer is taken, once, before it is sent again."""
 
 
 class Stale(Exception):
@@ -76,6 +79,10 @@ class Dialogue(Protocol):
 
     async def request(self, ask: Ask) -> Outcome:
         """May raise `Stale` besides the errors of an upstream."""
+        ...
+
+    def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> Underway | None:
+        """A bare `tools/call`, if it can be sent this very moment and its answer read without waiting in line."""
         ...
 
     async def watch(self) -> bool:

@@ -75,6 +75,10 @@ class LegacySession:
             del self._turns[number]
             turn.close()
 
+    def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> None:
+        """Never: servers of this era mostly answer in events."""
+        del tool, arguments, limit, resendable
+
     async def watch(self) -> bool:
         """The session's own stream, taken up again where it broke off."""
         last: str | None = None

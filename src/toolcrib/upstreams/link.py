@@ -17,6 +17,7 @@ from toolcrib import errors
 from toolcrib.upstreams.dialogue import SHARED, Ask, Dialogue, Lane, Stale
 from toolcrib.upstreams.messages import Hello
 from toolcrib.upstreams.turn import Report
+from toolcrib.upstreams.underway import Underway
 from toolcrib.upstreams.upstream import Change, Exchange, Limits, Outcome
 
 log = logging.getLogger(__name__)
@@ -96,12 +97,22 @@ class Link:
             if dialogue is None or not dialogue.is_alive:
                 dialogue = await self.dialogue(lane)
             try:
+                if ask.underway is not None and ask.underway.take():
+                    return await ask.underway.finish(ask.underway, ask.exchange, ask.limit)
                 return await dialogue.request(ask)
             except Stale as stale:
                 return await self._again(ask, lane, dialogue, stale)
         finally:
             berth.busy -= 1
             self.used_at = berth.used_at = time.monotonic()
+
+    def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> Underway | None:
+        """On the shared lane, if a dialogue is open on it."""
+        berth = self._berths.get(SHARED)
+        if berth is None or berth.dialogue is None or not berth.dialogue.is_alive:
+            return None
+        self.used_at = berth.used_at = time.monotonic()
+        return berth.dialogue.send(tool, arguments, limit, resendable=resendable)
 
     async def hello(self, exchange: Exchange) -> Hello:
         return (await self.dialogue(await self._lane(exchange))).hello

@@ -25,6 +25,7 @@ from toolcrib.upstreams.link import Link, Opener
 from toolcrib.upstreams.listing import collect
 from toolcrib.upstreams.stdio import Child
 from toolcrib.upstreams.turn import Report
+from toolcrib.upstreams.underway import Underway
 from toolcrib.upstreams.upstream import (
     Background,
     Change,
@@ -63,6 +64,12 @@ class McpServer:
 
     def request(self, ask: Ask, headers: Mapping[str, str]) -> Awaitable[Outcome]:
         return self._link(headers, ask.exchange).request(ask)
+
+    def send(self, tool: str, arguments: bytes, headers: Mapping[str, str], *, resendable: bool) -> Underway | None:
+        link = self._links.get(_fingerprint(headers))
+        if link is None:
+            return None
+        return link.send(tool, arguments, self._spec.limits.answer_bytes, resendable=resendable)
 
     async def fetch(self, exchange: Exchange, headers: Mapping[str, str]) -> Listing:
         link, spec = self._link(headers, exchange), self._spec

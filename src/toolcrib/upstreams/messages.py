@@ -91,6 +91,19 @@ def request(id: int, method: str, params: Mapping[str, Any]) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
 
+def bare_modern_call(id: int, tool: str, arguments: bytes) -> bytes:
+    """A stateless `tools/call` of somebody who declares nothing and wants to hear nothing but the answer.
+
+    The same bytes as `request` with `modern_params`, for a third of the time.
+    """
+    return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b,"_meta":%b}}' % (
+        id,
+        _encode(tool),
+        arguments,
+        _BARE_MODERN_META,
+    )
+
+
 def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     return _encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
 

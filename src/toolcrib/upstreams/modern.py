@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -20,11 +21,13 @@ from toolcrib.upstreams.dialogue import Ask, Stale
 from toolcrib.upstreams.endpoint import Cut, Endpoint
 from toolcrib.upstreams.events import EventParser
 from toolcrib.upstreams.turn import Report, Turn
-from toolcrib.upstreams.upstream import Background, Outcome, Params
+from toolcrib.upstreams.underway import Underway
+from toolcrib.upstreams.upstream import Background, Exchange, Outcome, Params
 
 _DOUBTFUL: Final = frozenset({-32022, -32000, -32600})
 """Codes with which servers of another era turn a stateless request away."""
 MAX_EVENT_BYTES: Final = 1024 * 1024
+LONGEST_ROUTED: Final = 256
 
 
 class Modern:
@@ -38,6 +41,7 @@ class Modern:
         self._listening: asyncio.Task[bool] | None = None
         self._acknowledged = asyncio.Event()
         self._over = False
+        self._answers_in_events = False  # then nothing is gained by sending ahead
 
     @property
     def is_alive(self) -> bool:
@@ -48,13 +52,34 @@ class Modern:
         body = messages.request(number, ask.method, messages.modern_params(ask.params, ask.exchange, number))
         idle_s = egress.KEPT_S if ask.resendable else egress.FRESH_S
         answer = await self._endpoint.post(_headers(ask), body, limit=ask.limit, max_idle_s=idle_s)
+        if answer.status == 200 and not answer.streamed:
+            return messages.outcome(messages.read(answer.body, source), number, source)
+        return await self._heard_out(answer, number, ask.exchange, ask.limit)
+
+    def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> Underway | None:
+        if self._answers_in_events:
+            return None
+        number, began = next(self._ids), time.perf_counter()
+        body = messages.bare_modern_call(number, tool, arguments)
+        idle_s = egress.KEPT_S if resendable else egress.FRESH_S
+        answer = self._endpoint.post_at_once(_called(tool), body, limit=limit, max_idle_s=idle_s)
+        return None if answer is None else Underway(number, self._endpoint.source, answer, self._finish, began)
+
+    async def _finish(self, sent: Underway, exchange: Exchange, limit: int) -> Outcome:
+        answer = await egress.whole(sent.answer)
+        if answer.status == 200 and not answer.streamed:
+            return messages.outcome(messages.read(answer.body, sent.source), sent.number, sent.source)
+        return await self._heard_out(answer, sent.number, exchange, limit)
+
+    async def _heard_out(self, answer: egress.HttpAnswer, number: int, exchange: Exchange, limit: int) -> Outcome:
+        """An answer that is no plain one: a refusal, or events that lead up to the outcome."""
+        source = self._endpoint.source
         if answer.status != 200:
             answer.close()
             raise self._refusal(answer)
-        if not answer.streamed:
-            return messages.outcome(messages.read(answer.body, source), number, source)
-        turn = Turn(number, ask.exchange, source, self._report, None)
-        outcome = await self._endpoint.follow(answer, turn, ask.limit)
+        self._answers_in_events = True
+        turn = Turn(number, exchange, source, self._report, None)
+        outcome = await self._endpoint.follow(answer, turn, limit)
         if isinstance(outcome, Cut):
             message = f"{source!r} ended the stream without an answer."
             raise errors.Unreachable(message, sent=True, source=source)
@@ -135,7 +160,11 @@ async def discover(endpoint: Endpoint, nobody: Background) -> egress.HttpAnswer:
 def _headers(ask: Ask) -> bytes:
     key = NAMED_BY.get(ask.method)
     name = ask.params.get(key) if key is not None else None
-    lines = _routing(ask.method, name) if isinstance(name, str) and len(name) <= 256 else _spelt(ask.method, name)
+    lines = (
+        _routing(ask.method, name)
+        if isinstance(name, str) and len(name) <= LONGEST_ROUTED
+        else _spelt(ask.method, name)
+    )
     if ask.mirror:
         repeated = mirrored(ask.mirror, _arguments(ask.params))
         lines += "".join(f"{name}: {value}\r\n" for name, value in repeated.items()).encode("ascii")
@@ -150,6 +179,10 @@ def _spelt(method: str, name: object) -> bytes:
 
 _routing = lru_cache(maxsize=4096)(_spelt)
 """The same, remembered: the same tools are called again and again. Only for short names."""
+
+
+def _called(tool: str) -> bytes:
+    return _routing("tools/call", tool) if len(tool) <= LONGEST_ROUTED else _spelt("tools/call", tool)
 
 
 def _arguments(params: Params) -> Params:

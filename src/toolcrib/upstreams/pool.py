@@ -10,6 +10,7 @@ import asyncio
 import functools
 import random
 import ssl
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeVar
@@ -21,11 +22,13 @@ from toolcrib.upstreams.deadline import Deadline, Deadlines
 from toolcrib.upstreams.dialogue import Ask
 from toolcrib.upstreams.eras import Eras
 from toolcrib.upstreams.mcp_server import McpServer, World
+from toolcrib.upstreams.underway import Underway, at_once
 from toolcrib.upstreams.upstream import (
     Change,
     ChangeListener,
     Exchange,
     HeaderMap,
+    HeadStart,
     Limits,
     Listing,
     Outcome,
@@ -33,10 +36,12 @@ from toolcrib.upstreams.upstream import (
     StdioCommand,
     Upstream,
     UpstreamSpec,
+    no_credentials,
 )
 
 SWEEP_S: Final = 30.0
 SAFE_METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "ping"})
+NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_ANSWER: Final = "it did not answer in time."
 
 T = TypeVar("T")
@@ -46,6 +51,10 @@ class Kind(Protocol):
     """What a kind of upstream implements; credentials arrive as headers."""
 
     def request(self, ask: Ask, headers: Mapping[str, str]) -> Awaitable[Outcome]: ...
+
+    def send(self, tool: str, arguments: bytes, headers: Mapping[str, str], *, resendable: bool) -> Underway | None:
+        """A bare `tools/call`, if it can be sent this very moment."""
+        ...
 
     async def fetch(self, exchange: Exchange, headers: Mapping[str, str]) -> Listing: ...
 
@@ -115,10 +124,32 @@ class Guard:
         self._free = limits.concurrent
         self._queue: deque[asyncio.Future[None]] = deque()
 
+    def start(self, tool: str, arguments: bytes, headers: Mapping[str, str], *, resendable: bool) -> Underway | None:
+        """A call that need not wait for anything: a slot is free, the upstream well, a connection open."""
+        if not self._free or self.breaker.is_open:
+            return None
+        underway = self.kind.send(tool, arguments, headers, resendable=resendable)
+        if underway is not None:
+            self._free -= 1
+            underway.slots = self
+        return underway
+
+    def done(self) -> None:
+        self.breaker.succeeded()
+        self.give_slot()
+
     async def run(
-        self, work: Callable[[], Awaitable[T]], timeout: Deadline, *, resendable: bool, insist: bool = False
+        self,
+        work: Callable[[], Awaitable[T]],
+        timeout: Deadline,
+        *,
+        resendable: bool,
+        insist: bool = False,
+        underway: Underway | None = None,
     ) -> T:
-        if self._free:
+        if underway is not None and underway.take_slot() is not None:
+            pass
+        elif self._free:
             self._free -= 1
         else:
             await self._wait_for_slot()
@@ -134,7 +165,7 @@ class Guard:
         except TimeoutError:
             raise errors.TimedOut(f"{self.source!r} did not answer in time.", source=self.source) from None
         finally:
-            self._give_slot()
+            self.give_slot()
 
     async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Deadline, insist: bool) -> T:
         self.breaker.admit(insist=insist)
@@ -170,13 +201,13 @@ class Guard:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():  # it was handed over as we left
-                self._give_slot()
+                self.give_slot()
             if not isinstance(error, TimeoutError):
                 raise
             message = f"{self.source!r} already has {self.limits.concurrent} requests in flight."
             raise errors.Overloaded(message, retry_after_s=1.0) from None
 
-    def _give_slot(self) -> None:
+    def give_slot(self) -> None:
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
@@ -205,11 +236,23 @@ class GuardedUpstream:
     ) -> Outcome:
         guard, limits = self._guard, self._spec.limits
         headers = await self._spec.credentials(exchange.principal)
-        timeout = guard.deadlines.after(timeout_s if timeout_s is not None else limits.call_s)
+        underway = exchange.head_start if isinstance(exchange.head_start, Underway) else None
+        spent_s = time.perf_counter() - underway.began if underway is not None else 0.0
+        timeout = guard.deadlines.after((timeout_s if timeout_s is not None else limits.call_s) - spent_s)
         if exchange.capabilities:
             exchange = _Patient(exchange, timeout)
-        ask = Ask(method, params, exchange, limits.answer_bytes, safe_to_retry or method in SAFE_METHODS, mirror)
-        return await guard.run(lambda: guard.kind.request(ask, headers), timeout, resendable=ask.resendable)
+        resendable = safe_to_retry or method in SAFE_METHODS
+        ask = Ask(method, params, exchange, limits.answer_bytes, resendable, mirror, underway)
+        return await guard.run(
+            lambda: guard.kind.request(ask, headers), timeout, resendable=resendable, underway=underway
+        )
+
+    def start(
+        self, tool: str, arguments: bytes, principal: Principal, *, safe_to_retry: bool = False
+    ) -> HeadStart | None:
+        credentials = self._spec.credentials
+        headers = NO_HEADERS if credentials is no_credentials else at_once(credentials(principal))
+        return None if headers is None else self._guard.start(tool, arguments, headers, resendable=safe_to_retry)
 
     async def fetch(self, exchange: Exchange, *, insist: bool = False) -> Listing:
         guard = self._guard
@@ -257,6 +300,10 @@ class _Patient:
     @property
     def log_level(self) -> str | None:
         return self._exchange.log_level
+
+    @property
+    def head_start(self) -> HeadStart | None:
+        return self._exchange.head_start
 
     async def progress(self, params: JsonObject) -> None:
         await self._exchange.progress(params)

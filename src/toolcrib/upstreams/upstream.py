@@ -6,7 +6,7 @@ a result is raw JSON text that nobody here has looked into.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -21,13 +21,34 @@ MIB = 1024 * 1024
 Params = Mapping[str, Any]
 """Request params. A value may be `msgspec.Raw`: JSON text that is spliced in as it stands."""
 
-Credentials = Callable[[Principal], Awaitable[Mapping[str, str]]]
+Credentials = Callable[[Principal], Coroutine[Any, Any, Mapping[str, str]]]
 """The headers by which an upstream knows this principal, already unsealed. May raise `ConsentRequired` and kin."""
 
 
 async def no_credentials(principal: Principal) -> Mapping[str, str]:
     del principal
     return {}
+
+
+class HeadStart(Protocol):
+    """A call that was sent before anybody waits for it."""
+
+    @property
+    def began(self) -> float:
+        """When, on `time.perf_counter`."""
+        ...
+
+    def when_ready(self, then: Callable[[], None]) -> None:
+        """Call this once something has come, or nothing will come any more."""
+        ...
+
+    def result(self) -> bytes | None:
+        """The upstream's result, if it is all there and needs no more than reading; the call is over then."""
+        ...
+
+    def close(self) -> None:
+        """Nobody wants it any more; nothing of it stays behind."""
+        ...
 
 
 class Exchange(Protocol):
@@ -47,6 +68,11 @@ class Exchange(Protocol):
     @property
     def log_level(self) -> str | None:
         """The level the client asked for; None when it did not ask. Sent by us: never relay `logging/setLevel`."""
+        ...
+
+    @property
+    def head_start(self) -> HeadStart | None:
+        """The request was already sent, by `Upstream.start`: take its answer, and send only if it has to be again."""
         ...
 
     async def progress(self, params: JsonObject) -> None:
@@ -70,6 +96,7 @@ class Background:
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     wants_progress: bool = False
     log_level: str | None = None
+    head_start: HeadStart | None = None
 
     async def progress(self, params: JsonObject) -> None:
         del params
@@ -188,6 +215,15 @@ class Upstream(Protocol):
         mirror: HeaderMap | None = None,
     ) -> Outcome:
         """One request. `safe_to_retry` says that doing it twice is harmless; without it nothing is sent twice."""
+        ...
+
+    def start(
+        self, tool: str, arguments: bytes, principal: Principal, *, safe_to_retry: bool = False
+    ) -> HeadStart | None:
+        """A `tools/call` of somebody who declares nothing, if it can be sent this very moment; None if it cannot.
+
+        Whoever starts one either gets its outcome, or makes the same request with it in the exchange, or closes it.
+        """
         ...
 
     async def subscribe(self, uri: str, exchange: Exchange) -> None:

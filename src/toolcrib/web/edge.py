@@ -8,15 +8,19 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from toolcrib.access import LOCAL_ADMIN, require
+from toolcrib.domain import Principal
 from toolcrib.errors import BadRequest, InvalidPayload, ToolcribError
 from toolcrib.gateway.endpoint import Gateway
+from toolcrib.gateway.express import Express, Ticket
 from toolcrib.http import Request, Response, repeated
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.web.auth import Doorkeeper
-from toolcrib.web.line import ClientGone, Incoming
+from toolcrib.web.incoming import ClientGone, Incoming
 from toolcrib.web.problems import crash, problem
 from toolcrib.web.routes import ROUTES, Route, Router
 
@@ -24,6 +28,19 @@ log = logging.getLogger("toolcrib.web")
 CLIENT_REQUEST_ID = b"x-ms-client-request-id"
 # Who is asking, and whom: proxies differ from us in which of two they take.
 _SAID_ONCE = frozenset({b"host", b"origin", b"authorization", b"api-key", b"x-toolcrib-user"})
+
+
+class Admitted(msgspec.Struct, frozen=True, eq=False):
+    """What a head came to when it was let in; good until a credential is withdrawn."""
+
+    route: Route
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    principal: Principal
+    withdrawals: int | None
+    """How many there had been; None where no credential was needed."""
+    ticket: Ticket | None
+    """For the express counter, where requests with this head may go there."""
 
 
 class Edge:
@@ -47,8 +64,16 @@ class Edge:
         self._router = Router(routes)
         self._ids = itertools.count(1)
         self._id_prefix = secrets.token_hex(4)
+        self._express = Express(gateway, self._new_id)
 
     async def __call__(self, incoming: Incoming) -> None:
+        try:
+            await self._serve(incoming)
+        finally:
+            if incoming.head_start is not None:
+                incoming.head_start.close()
+
+    async def _serve(self, incoming: Incoming) -> None:
         headers = dict(incoming.raw_headers)
         request_id = self._request_id(headers)
         identity = request_id.encode()
@@ -71,8 +96,40 @@ class Edge:
                 log.exception("request %s: the answer could not be sent", request_id)
                 incoming.abort()
 
+    def hasten(self, incoming: Incoming) -> bool:
+        """Serve it at the express counter, if its head was let in before; false if it takes the ordinary way."""
+        admitted = self._known(incoming)
+        body = incoming.whole_body(self._max_body_bytes)
+        if admitted is None or admitted.ticket is None or body is None:
+            return False
+        return self._express.take(admitted.ticket, body, incoming)
+
     async def _respond(self, incoming: Incoming, headers: dict[bytes, bytes], request_id: str) -> Response | None:
         """The answer; None when the handler has already streamed it."""
+        admitted = self._known(incoming) or await self._admit(incoming, headers)
+        route = admitted.route
+        body = await incoming.body(self._max_upload_bytes if route.takes_files else self._max_body_bytes)
+        request = Request(
+            admitted.params,
+            admitted.query,
+            headers,
+            admitted.principal,
+            body,
+            request_id,
+            incoming.raw_headers,
+            incoming,
+            incoming.head_start,
+        )
+        return await route.handler(self._gateway if route.is_mcp else self._crib, request)
+
+    def _known(self, incoming: Incoming) -> Admitted | None:
+        """What the same head came to the last time, unless somebody has lost the right to anything since."""
+        admitted: Admitted | None = incoming.said.admitted if incoming.said is not None else None
+        if admitted is not None and admitted.withdrawals is not None:
+            return admitted if admitted.withdrawals == self._crib.access.withdrawals else None
+        return admitted
+
+    async def _admit(self, incoming: Incoming, headers: dict[bytes, bytes]) -> Admitted:
         if len(headers) != len(incoming.raw_headers) and (name := repeated(incoming.raw_headers, _SAID_ONCE)):
             raise BadRequest(f"The header {name} appears more than once.", param=name)
         self._doorkeeper.check_origin(headers)
@@ -81,15 +138,20 @@ class Edge:
             raise InvalidPayload(
                 "The query parameter api-version is missing.", param="api-version", hint="append ?api-version=v1"
             )
-        principal = LOCAL_ADMIN
+        principal, withdrawals = LOCAL_ADMIN, None
         if route.role is not None:
+            withdrawals = self._crib.access.withdrawals  # before: what is read next may just have been withdrawn
             principal = await self._doorkeeper.principal(headers)
             if "project" in params:
                 self._crib.access.enter(principal, params["project"])
             require(principal, route.role)
-        body = await incoming.body(self._max_upload_bytes if route.takes_files else self._max_body_bytes)
-        request = Request(params, query, headers, principal, body, request_id, incoming.raw_headers, incoming)
-        return await route.handler(self._gateway if route.is_mcp else self._crib, request)
+        ticket = None
+        if route.is_mcp and incoming.method == "POST" and len(headers) == len(incoming.raw_headers):
+            ticket = self._express.ticket(principal, params, query, headers)
+        admitted = Admitted(route, params, query, principal, withdrawals, ticket)
+        if incoming.said is not None:
+            incoming.said.admitted = admitted
+        return admitted
 
     def _request_id(self, headers: dict[bytes, bytes]) -> str:
         """The client's own id for the request if it sent a decent one, else one of ours."""
@@ -98,4 +160,7 @@ class Edge:
             text = sent.decode("ascii")
             if text.isprintable():
                 return text
+        return self._new_id()
+
+    def _new_id(self) -> str:
         return f"{self._id_prefix}-{next(self._ids)}"

@@ -9,206 +9,46 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from http import HTTPStatus
 from typing import Protocol, cast
 
 import httptools
 
 from toolcrib.errors import BadRequest, TooLarge, ToolcribError
+from toolcrib.heads import Head
 from toolcrib.http import Header
+from toolcrib.web.incoming import Incoming, Said
 from toolcrib.web.problems import problem
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_WAITING = 16
-BODY_AHEAD_BYTES = 256 * 1024
-"""How much of a body is held before its handler has asked for it."""
+MOST_HEADS = 4
+"""How many different heads of one client are kept to be recognised: one for each thing it asks over and over."""
 KEEP_ALIVE_S = 75.0
 STALL_S = 30.0
 """How long headers may take to arrive, and how long nothing of a body may."""
 SLOW_READER_S = 60.0
-_STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_CLOSE = b"connection: close\r\n"
-_STAY = b"connection: keep-alive\r\n"
-_LAST_CHUNK = b"0\r\n\r\n"
 _OFFER = frozenset({b"upgrade", b"http2-settings", b"connection"})
-
-
-class ClientGone(Exception):
-    """The client closed the connection before its request was complete."""
 
 
 class House(Protocol):
     """What all connections share."""
 
     date: bytes
-    """The `date` header of this second, with its line end."""
     now: float
     """The time of this second."""
     is_closing: bool
 
-    def begin(self, incoming: Incoming) -> asyncio.Task[None]:
-        """Serve it; `incoming.over` is called when that has ended, however it ended."""
+    def begin(self, incoming: Incoming) -> None:
+        """Serve it, whatever way is quickest."""
+        ...
+
+    def serve(self, incoming: Incoming) -> None:
+        """Serve it in a task; `incoming.over` is called when that has ended, however it ended."""
         ...
 
     def enter(self, line: Line) -> None: ...
 
     def leave(self, line: Line) -> None: ...
-
-
-class Incoming:
-    """One request as it arrived, and the way back: the `Channel` of its handler."""
-
-    __slots__ = (
-        "_body",
-        "_has_started",
-        "_is_wanted",
-        "_line",
-        "_size",
-        "_waiter",
-        "has_head",
-        "is_answered",
-        "is_complete",
-        "is_gone",
-        "keep_alive",
-        "method",
-        "on_gone",
-        "own_headers",
-        "raw_headers",
-        "target",
-        "task",
-        "version",
-    )  # fmt: skip
-
-    def __init__(self, line: Line) -> None:
-        self.method = ""
-        self.target = b""
-        self.version = "1.1"
-        self.raw_headers: list[Header] = []
-        self.own_headers: list[Header] = []  # go out with the answer, whatever it is
-        self.keep_alive = True
-        self.has_head = False
-        self.is_complete = False
-        self.is_answered = False
-        self.is_gone = False
-        self.on_gone: Callable[[], None] | None = None
-        self.task: asyncio.Task[None] | None = None
-        self._line = line
-        self._body: list[bytes] = []
-        self._size = 0
-        self._is_wanted = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._has_started = False
-
-    async def body(self, limit: int) -> bytes:
-        """The whole body; `TooLarge` as soon as it is, or is announced to be."""
-        if not self.is_complete:
-            await self._arrival(limit)
-        if self._size > limit:
-            raise _too_large(limit)
-        return self._body[0] if len(self._body) == 1 else b"".join(self._body)
-
-    def answer(self, status: int, headers: Sequence[Header], body: bytes, *, with_body: bool = True) -> None:
-        """The whole answer at once. One that comes after a stream has begun can only break that stream off."""
-        if self._has_started:
-            return self._line.abort()
-        parts = self._head(status, headers)
-        parts.append(b"\r\n" if status == HTTPStatus.NO_CONTENT else b"content-length: %d\r\n\r\n" % len(body))
-        if with_body:
-            parts.append(body)
-        self._line.write(b"".join(parts))
-        return self._line.answered(self)
-
-    def abort(self) -> None:
-        self._line.abort()
-
-    def over(self) -> None:
-        """Nobody serves it any more. An answer that has not come by now never will."""
-        if not self.is_answered and not self.is_gone:
-            self._line.abort()
-
-    # What handlers see of it (`http.Channel`):
-
-    def cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-
-    def start(self, headers: Sequence[Header]) -> None:
-        self._has_started = True
-        self.keep_alive = self.keep_alive and self._is_chunked
-        end = b"transfer-encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n"
-        self._line.write(b"".join([*self._head(200, headers), end]))
-
-    async def write(self, piece: bytes) -> None:
-        if piece and not self.is_answered:
-            self._line.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
-            await self._line.drain()
-
-    async def end(self, piece: bytes = b"") -> None:
-        await self.write(piece)
-        if not self.is_answered:
-            if self._is_chunked:
-                self._line.write(_LAST_CHUNK)
-            self._line.answered(self)
-
-    # What the connection tells it:
-
-    @property
-    def is_ahead(self) -> bool:
-        """More of the body is here than anybody has asked for."""
-        return self._size > BODY_AHEAD_BYTES and not self._is_wanted and not self.is_answered
-
-    def took(self, piece: bytes) -> None:
-        if self.is_answered:
-            return self._body.clear()  # nobody will read it
-        self._body.append(piece)
-        self._size += len(piece)
-        return self._rouse()
-
-    def completed(self) -> None:
-        self.is_complete = True
-        self._rouse()
-
-    def lost(self) -> None:
-        self.is_gone = True
-        self._rouse()
-        if self.on_gone is not None:
-            self.on_gone()
-
-    async def _arrival(self, limit: int) -> None:
-        """Until the body is here, or more of it than may be."""
-        if self._announced() > limit:
-            raise _too_large(limit)
-        if self.version != "1.0" and any(n == b"expect" and v.lower() == b"100-continue" for n, v in self.raw_headers):
-            self._line.write(_CONTINUE)
-        self._is_wanted = True
-        self._line.regulate()
-        while not self.is_complete and self._size <= limit:
-            if self.is_gone:
-                raise ClientGone
-            self._waiter = self._line.loop.create_future()
-            await self._waiter
-
-    def _announced(self) -> int:
-        return next((int(value) for name, value in self.raw_headers if name == b"content-length"), 0)
-
-    @property
-    def _is_chunked(self) -> bool:
-        return self.version != "1.0"
-
-    def _rouse(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
-        house, sent = self._line.house, [*headers, *self.own_headers]
-        lines = b"".join([b"%b: %b\r\n" % header for header in sent])
-        if lines.count(b"\n") != len(sent) or lines.count(b"\r") != len(sent):
-            raise ValueError("a header may not contain a line break")
-        self.keep_alive = self.keep_alive and not house.is_closing
-        stays = b"" if self.version != "1.0" else _STAY
-        return [_STATUS_LINES[status], house.date, lines, stays if self.keep_alive else _CLOSE]
 
 
 class Line(asyncio.Protocol):
@@ -223,6 +63,7 @@ class Line(asyncio.Protocol):
         self._waiting: deque[Incoming] = deque()
         self._in_hand: Incoming | None = None
         self._headers: list[Header] = []
+        self._heads: list[Head] = []  # lately said, the latest first
         self._framing_bytes = 0  # received since anything but framing was: headers, chunk sizes, trailers
         self._is_reading = True
         self._is_deaf = False  # what arrives can no longer be understood, or nobody is there any more
@@ -240,8 +81,10 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
-        if self._arriving is None:
+        if is_new := self._arriving is None:
             self._moved()
+            if self._is_free and self._recognises(data):
+                return
         self._framing_bytes += len(data)
         try:
             self._feed(data)
@@ -251,6 +94,8 @@ class Line(asyncio.Protocol):
             self._refuse(BadRequest("This is not a valid HTTP/1.1 request.", hint="check method, path and headers"))
         if self._framing_bytes > MOST_HEAD_BYTES and not self._is_deaf:
             self._refuse(_head_too_large())
+        if is_new and self._in_hand is not None:
+            self._remember(self._in_hand, data)
 
     def pause_writing(self) -> None:
         self._still_since = self.house.now
@@ -297,7 +142,7 @@ class Line(asyncio.Protocol):
         if parser.should_upgrade():
             return None
         incoming.has_head = True
-        if self._in_hand is None and self._may_write is None and not self._waiting:
+        if self._is_free:
             self._begin(incoming)
         else:
             self._waiting.append(incoming)
@@ -322,6 +167,13 @@ class Line(asyncio.Protocol):
                 self._go_on()
 
     # The request in hand tells us:
+
+    @property
+    def outside(self) -> House:
+        return self.house
+
+    def serve(self, incoming: Incoming) -> None:
+        self.house.serve(incoming)
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
@@ -378,6 +230,30 @@ class Line(asyncio.Protocol):
 
     # How it goes on:
 
+    @property
+    def _is_free(self) -> bool:
+        """Nothing is being served, and nothing is owed that has not been read."""
+        return self._in_hand is None and self._may_write is None and not self._waiting
+
+    def _recognises(self, data: bytes) -> bool:
+        """Whether this is one whole request with a head that was said before; then it is being served."""
+        for head in self._heads:
+            if (body := head.body_of(data)) is not None:
+                said = cast("Said", head.meaning)
+                self._begin(said.again(self, body))
+                return True
+        return False
+
+    def _remember(self, incoming: Incoming, data: bytes) -> None:
+        """`data` began with this request. Its head is worth keeping if the next one may be read by it."""
+        if not incoming.is_complete or not incoming.keep_alive or incoming.version != "1.1":
+            return
+        said = Said(incoming.method, incoming.target, incoming.raw_headers)
+        head = Head.of(data, said)
+        if head is not None:
+            incoming.said = said
+            self._heads = [head, *self._heads[: MOST_HEADS - 1]]
+
     def _feed(self, data: bytes | memoryview) -> None:
         while True:
             try:
@@ -397,7 +273,7 @@ class Line(asyncio.Protocol):
 
     def _begin(self, incoming: Incoming) -> None:
         self._in_hand = incoming
-        incoming.task = self.house.begin(incoming)
+        self.house.begin(incoming)
 
     def _go_on(self) -> None:
         """The next request, if there is one and the answers before it have been read; or the end."""
@@ -439,12 +315,6 @@ def _size(incoming: Incoming) -> int:
 
 def _head_too_large() -> TooLarge:
     return TooLarge(f"The headers are over the limit of {MOST_HEAD_BYTES} bytes.", param="headers")
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(
-        f"The body is over the limit of {limit} bytes.", param="body", hint="the operator can raise max_body_bytes"
-    )
 
 
 def _without_offer(incoming: Incoming) -> bytes:

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from typing import Any
 
-from toolcrib.web.line import Incoming, Line
+from toolcrib.web.incoming import Incoming
+from toolcrib.web.line import Line
 
 GRACE_S = 5.0
 _CANCELLED_S = 2.0
@@ -23,12 +24,17 @@ _SECOND = 1.0
 
 
 class HttpServer:
-    """Serves one socket until it is told to stop."""
+    """Serves one socket until it is told to stop.
+
+    `serve` runs in a task for each request. `hasten` is asked first where the head was said before: true means that it
+    has taken the request on itself and will answer it, or have it served after all, in a moment.
+    """
 
     def __init__(
         self,
         serve: Callable[[Incoming], Coroutine[Any, Any, None]],
         *,
+        hasten: Callable[[Incoming], bool] = lambda incoming: False,
         tls: ssl.SSLContext | None = None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
@@ -36,6 +42,7 @@ class HttpServer:
         self.now = 0.0
         self.is_closing = False
         self._serve = serve
+        self._hasten = hasten
         self._tls = tls
         self._on_stop = on_stop
         self._lines: set[Line] = set()
@@ -77,9 +84,13 @@ class HttpServer:
         self._lines.discard(line)
         self._note_if_empty()
 
-    def begin(self, incoming: Incoming) -> asyncio.Task[None]:
+    def begin(self, incoming: Incoming) -> None:
+        if incoming.said is None or not self._hasten(incoming):
+            self.serve(incoming)
+
+    def serve(self, incoming: Incoming) -> None:
         self._running.add(incoming)
-        return self._loop.create_task(self._served(incoming))
+        incoming.task = self._loop.create_task(self._served(incoming))
 
     async def _served(self, incoming: Incoming) -> None:
         try:

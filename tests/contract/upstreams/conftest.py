@@ -19,7 +19,7 @@ from tests.kit import FaultyUpstream, Tool, faulty_upstream, stdio_twin
 from toolcrib import errors
 from toolcrib.domain import JsonObject, Principal, Role
 from toolcrib.upstreams.pool import UpstreamPool
-from toolcrib.upstreams.upstream import Change, Complete, Limits, Outcome, Upstream, UpstreamSpec
+from toolcrib.upstreams.upstream import Change, Complete, HeadStart, Limits, Outcome, Upstream, UpstreamSpec
 
 HANG_GUARD_S = 20.0
 
@@ -46,6 +46,7 @@ class Asking:
     principal: Principal = field(default_factory=principal)
     capabilities: JsonObject = field(default_factory=dict)
     wants_progress: bool = True
+    head_start: HeadStart | None = None
     log_level: str | None = None
     heard: list[JsonObject] = field(default_factory=list)
     logged: list[JsonObject] = field(default_factory=list)

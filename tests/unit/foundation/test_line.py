@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from toolcrib.web.line import BODY_AHEAD_BYTES, KEEP_ALIVE_S, SLOW_READER_S, STALL_S, Incoming, Line
+from toolcrib.web.incoming import BODY_AHEAD_BYTES, Incoming
+from toolcrib.web.line import KEEP_ALIVE_S, SLOW_READER_S, STALL_S, Line
 
 pytestmark = pytest.mark.anyio
 GET = b"GET / HTTP/1.1\r\n\r\n"
@@ -56,10 +57,12 @@ class House:
         self.release = asyncio.Event()
         self.reads = True
 
-    def begin(self, incoming: Incoming) -> asyncio.Task[None]:
-        task = asyncio.create_task(self._serve(incoming))
-        task.add_done_callback(lambda _: incoming.over())
-        return task
+    def begin(self, incoming: Incoming) -> None:
+        self.serve(incoming)
+
+    def serve(self, incoming: Incoming) -> None:
+        incoming.task = asyncio.create_task(self._serve(incoming))
+        incoming.task.add_done_callback(lambda _: incoming.over())
 
     async def _serve(self, incoming: Incoming) -> None:
         self.served.append(incoming)
