@@ -391,13 +391,8 @@ class HttpPool:
 
     async def send(self, request: bytes, *, limit: int, max_idle_s: float = FRESH_S) -> HttpAnswer:
         """Write one request; `max_idle_s` is how long a reused connection may have been idle."""
-        connection = self._take(max_idle_s) or await self._dial()
+        connection = self.take(max_idle_s) or await self._dial()
         return await whole(connection.ask(request, limit))
-
-    def send_at_once(self, request: bytes, *, limit: int, max_idle_s: float = FRESH_S) -> HttpAnswer | None:
-        """The same without waiting for anything; None when that would take dialling."""
-        connection = self._take(max_idle_s)
-        return None if connection is None else connection.ask(request, limit)
 
     def keep(self, connection: HttpConnection) -> None:
         connection.idle_since = time.monotonic()
@@ -424,7 +419,8 @@ class HttpPool:
             connection.abort()
         await asyncio.sleep(0)
 
-    def _take(self, max_idle_s: float) -> HttpConnection | None:
+    def take(self, max_idle_s: float) -> HttpConnection | None:
+        """An open connection that nobody uses; whoever takes it asks it something."""
         now = time.monotonic()
         while self._idle:
             connection = self._idle.pop()

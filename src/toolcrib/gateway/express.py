@@ -35,7 +35,6 @@ _OWN_IDS = frozenset({b"x-request-id", b"x-ms-client-request-id"})
 class Caller(Protocol):
     """Whoever asked: it can be given an answer, or be served after all."""
 
-    on_gone: Callable[[], None] | None
     head_start: HeadStart | None
 
     def answer_json(self, body: bytes, request_id: str) -> None: ...
@@ -114,12 +113,11 @@ class Crossing(msgspec.Struct, eq=False):
     _is_over: bool = False
 
     def begin(self) -> None:
-        self._caller.on_gone = self._hand_over
         self._express.crossings.add(self)
         self._started.head_start.when_ready(self._arrived)
 
     def look(self, now: float) -> None:
-        """Twice seen waiting is too long for this."""
+        """Twice seen waiting is too long for this; if its client has left, that is noticed then."""
         if self._was_seen:
             self._hand_over()
         self._was_seen = True
@@ -148,5 +146,4 @@ class Crossing(msgspec.Struct, eq=False):
 
     def _leave(self) -> None:
         self._is_over = True
-        self._caller.on_gone = None
         self._express.crossings.remove(self)

@@ -54,7 +54,8 @@ class Shelf:
         current = self._current.get((project, name))
         if current is None or selector is None:
             return None if current is None else current.default
-        return next((v for v in (current.default, current.latest) if str(v.number) == selector), None)
+        known = (current.default, current.latest, *current.others.values())
+        return next((version for version in known if str(version.number) == selector), None)
 
     async def version(self, project: str, name: str, number: int) -> Version:
         current = await self.current(project, name)

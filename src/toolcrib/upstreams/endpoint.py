@@ -67,8 +67,10 @@ class Endpoint:
 
     def post_at_once(self, headers: bytes, body: bytes, *, limit: int, max_idle_s: float) -> egress.HttpAnswer | None:
         """The same if a connection is open and free; whoever gets the answer closes it or waits for it."""
-        whole = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._post_head, headers, len(body), body)
-        return self.pool.send_at_once(whole, limit=limit, max_idle_s=max_idle_s)
+        connection = self.pool.take(max_idle_s)
+        if connection is None:
+            return None
+        return connection.ask(b"%b%bcontent-length: %d\r\n\r\n%b" % (self._post_head, headers, len(body), body), limit)
 
     def get(self, headers: bytes = b"") -> Awaitable[egress.HttpAnswer]:
         return self.pool.send(self._get_head + headers + b"\r\n", limit=self.limits.answer_bytes)

@@ -27,6 +27,7 @@ from toolcrib.upstreams.upstream import Background, Exchange, Outcome, Params
 _DOUBTFUL: Final = frozenset({-32022, -32000, -32600})
 """Codes with which servers of another era turn a stateless request away."""
 MAX_EVENT_BYTES: Final = 1024 * 1024
+MAX_STREAMING: Final = 10_000
 LONGEST_ROUTED: Final = 256
 
 
@@ -41,7 +42,7 @@ class Modern:
         self._listening: asyncio.Task[bool] | None = None
         self._acknowledged = asyncio.Event()
         self._over = False
-        self._answers_in_events = False  # then nothing is gained by sending ahead
+        self._streaming: set[str] = set()  # tools that answered in events: nothing is gained by sending those ahead
 
     @property
     def is_alive(self) -> bool:
@@ -54,30 +55,34 @@ class Modern:
         answer = await self._endpoint.post(_headers(ask), body, limit=ask.limit, max_idle_s=idle_s)
         if answer.status == 200 and not answer.streamed:
             return messages.outcome(messages.read(answer.body, source), number, source)
-        return await self._heard_out(answer, number, ask.exchange, ask.limit)
+        tool = ask.params.get("name") if ask.method == "tools/call" else None
+        return await self._heard_out(answer, number, tool, ask.exchange, ask.limit)
 
     def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> Underway | None:
-        if self._answers_in_events:
+        if tool in self._streaming:
             return None
         number, began = next(self._ids), time.perf_counter()
         body = messages.bare_modern_call(number, tool, arguments)
         idle_s = egress.KEPT_S if resendable else egress.FRESH_S
         answer = self._endpoint.post_at_once(_called(tool), body, limit=limit, max_idle_s=idle_s)
-        return None if answer is None else Underway(number, self._endpoint.source, answer, self._finish, began)
+        return None if answer is None else Underway(number, self._endpoint.source, tool, answer, self._finish, began)
 
     async def _finish(self, sent: Underway, exchange: Exchange, limit: int) -> Outcome:
         answer = await egress.whole(sent.answer)
         if answer.status == 200 and not answer.streamed:
             return messages.outcome(messages.read(answer.body, sent.source), sent.number, sent.source)
-        return await self._heard_out(answer, sent.number, exchange, limit)
+        return await self._heard_out(answer, sent.number, sent.tool, exchange, limit)
 
-    async def _heard_out(self, answer: egress.HttpAnswer, number: int, exchange: Exchange, limit: int) -> Outcome:
+    async def _heard_out(
+        self, answer: egress.HttpAnswer, number: int, tool: str | None, exchange: Exchange, limit: int
+    ) -> Outcome:
         """An answer that is no plain one: a refusal, or events that lead up to the outcome."""
         source = self._endpoint.source
         if answer.status != 200:
             answer.close()
             raise self._refusal(answer)
-        self._answers_in_events = True
+        if tool is not None and len(self._streaming) < MAX_STREAMING:
+            self._streaming.add(tool)
         turn = Turn(number, exchange, source, self._report, None)
         outcome = await self._endpoint.follow(answer, turn, limit)
         if isinstance(outcome, Cut):

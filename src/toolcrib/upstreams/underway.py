@@ -35,6 +35,7 @@ class Underway(msgspec.Struct, eq=False):
 
     number: int
     source: str
+    tool: str
     answer: HttpAnswer
     finish: Callable[[Underway, Exchange, int], Awaitable[Outcome]]
     """The outcome for this exchange, within this limit, however it comes. Raises what `Dialogue.request` does."""

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from toolcrib.web.incoming import BODY_AHEAD_BYTES, Incoming
-from toolcrib.web.line import KEEP_ALIVE_S, SLOW_READER_S, STALL_S, Line
+from toolcrib.web.line import KEEP_ALIVE_S, MOST_HEADS, SLOW_READER_S, STALL_S, Line
 
 pytestmark = pytest.mark.anyio
 GET = b"GET / HTTP/1.1\r\n\r\n"
@@ -250,3 +250,54 @@ async def test_a_stream_that_ends_while_the_server_stops_ends_its_connection(wir
     assert not wire.transport.is_closed
     await incoming.end(b"last")
     assert wire.transport.is_closed
+
+
+def small(body: bytes, headers: bytes = b"") -> bytes:
+    return b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%b\r\n%b" % (len(body), headers, body)
+
+
+async def test_a_request_said_like_the_last_one_is_the_same_but_for_its_body(wire: Wire) -> None:
+    wire.house.release.set()
+    for body in (b"one", b"another", b""):
+        await wire.say(small(body, b"X: y\r\n"))
+    first, *others = wire.house.served
+    assert [await incoming.body(100) for incoming in wire.house.served] == [b"one", b"another", b""]
+    for incoming in others:
+        assert (incoming.method, incoming.target, incoming.version) == (first.method, first.target, first.version)
+        assert incoming.raw_headers == first.raw_headers
+        assert incoming.said is first.said is not None
+    assert wire.transport.written.count(b"done") == 3
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        GET,
+        small(b"x", b"Connection: close\r\n"),
+        small(b"x").replace(b"HTTP/1.1", b"HTTP/1.0"),
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+    ],
+    ids=["no body", "the last", "1.0", "chunks"],
+)
+async def test_what_the_next_request_cannot_be_read_by_is_not_kept(wire: Wire, request_text: bytes) -> None:
+    await wire.say(request_text)
+    assert [incoming.said for incoming in wire.house.served] == [None]
+
+
+async def test_only_a_few_heads_are_kept_the_latest_ones(wire: Wire) -> None:
+    wire.house.release.set()
+    for number in range(MOST_HEADS + 1):
+        await wire.say(small(b"x", b"X: %d\r\n" % number))
+    known = [incoming.said for incoming in wire.house.served]
+    await wire.say(small(b"x", b"X: %d\r\n" % MOST_HEADS))
+    assert wire.house.served[-1].said is known[-1]
+    await wire.say(small(b"x", b"X: 0\r\n"))
+    assert wire.house.served[-1].said not in known
+
+
+async def test_a_request_said_before_waits_its_turn_like_any_other(wire: Wire) -> None:
+    await wire.say(small(b"one"))
+    await wire.say(small(b"two"))
+    assert len(wire.house.served) == 1
+    await wire.answer_it()
+    assert [await incoming.body(100) for incoming in wire.house.served] == [b"one", b"two"]

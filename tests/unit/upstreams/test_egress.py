@@ -92,6 +92,56 @@ async def test_answers_in_every_legal_form(pieces: list[bytes], body: bytes) -> 
         await client.aclose()
 
 
+HEAD = b"HTTP/1.1 200 OK\r\nserver: s\r\ncontent-length: %d\r\n\r\n%b"
+
+
+def _ok(body: bytes) -> bytes:
+    return HEAD % (len(body), body)
+
+
+async def test_answers_with_a_head_that_was_seen_before_are_read_as_they_are() -> None:
+    bodies = [b"one", b"", b"one", b"longer than before", b"\r\n\r\n", b"x" * 90]
+    answers = iter([_ok(body) for body in bodies])
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in answers:
+            await take(reader)
+            writer.write(answer)
+
+    async with serving(talk) as origin:
+        client = pool(origin)
+        for body in bodies:
+            answer = await client.send(REQUEST, limit=100)
+            assert (answer.body, answer.status, answer.headers["server"]) == (body, 200, "s")
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("second", "error"),
+    [
+        (_ok(b"x" * 101), errors.AnswerTooLarge),
+        (_ok(b"two").replace(b": 3", b": 4"), errors.Unreachable),
+        (_ok(b"two").replace(b": 3", b": 3\r\ntransfer-encoding: chunked"), errors.BadAnswer),
+        (_ok(b"two").replace(b"server: s", b"content-encoding: br"), errors.BadAnswer),
+        (_ok(b"two").replace(b"200 OK", b"2OO OK"), errors.BadAnswer),
+    ],
+    ids=["too large", "too short", "two lengths", "compressed", "no HTTP"],
+)
+async def test_a_second_answer_is_judged_like_the_first(second: bytes, error: type[errors.SourceError]) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await take(reader)
+        writer.write(_ok(b"one"))
+        await take(reader)
+        writer.write(second)
+
+    async with serving(talk) as origin:
+        client = pool(origin)
+        assert (await client.send(REQUEST, limit=100)).body == b"one"
+        with pytest.raises(error):
+            await client.send(REQUEST, limit=100)
+        await client.aclose()
+
+
 async def test_a_body_may_end_with_the_connection() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await take(reader)
