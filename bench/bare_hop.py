@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from typing import Any
 
 import httptools
@@ -51,6 +52,7 @@ class _Upstream(asyncio.Protocol):
         self._body += body
 
     def on_message_complete(self) -> None:
+        self.since = time.monotonic()
         _idle.append(self)
         self._answer.set_result(self._body)
 
@@ -79,6 +81,8 @@ class _Client(asyncio.Protocol):
         request = _decode(self._body)
         request["params"]["name"] = "echo"
         body = _encode(request)
+        while _idle and time.monotonic() - _idle[-1].since > 4.0:  # about to be closed by the other side
+            _idle.pop()
         upstream = _idle.pop() if _idle else await _connected()
         result = _read_result(await upstream.ask(body)).result
         answer = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request["id"]), bytes(result))

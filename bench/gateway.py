@@ -9,7 +9,19 @@ import json
 import tempfile
 from contextlib import ExitStack
 
-from bench.load import Case, Figure, call, free_port, http, interleave, rss_mib, started, uvicorn
+from bench.load import (
+    Case,
+    Figure,
+    call,
+    free_port,
+    has_wrk,
+    http,
+    interleave,
+    rss_mib,
+    send_with_wrk,
+    started,
+    uvicorn,
+)
 
 TOKEN = "bench-operator-token-0123456789"
 BOX = "/api/projects/default/toolboxes/bench"
@@ -47,8 +59,12 @@ def short_circuit() -> None:
 
 
 def hop() -> None:
-    """Through the gateway to an upstream: against going there directly, and against a bare pass-through."""
-    print("The hop, everything on this machine's cores: the upstream, the load and what stands between them")
+    """Through the gateway to an upstream: against going there directly, and against a bare pass-through.
+
+    With wrk, as `contract/mcp.md` measured: a load in Python takes as much of the machine as the upstream it asks.
+    """
+    load = "wrk" if has_wrk() else "Python; install wrk for less of it"
+    print(f"The hop: the upstream, the load ({load}) and what stands between them share this machine's cores")
     for upstream, what in (
         ("bench.raw_apps:app", "a raw-ASGI upstream"),
         ("bench.sdk_upstream:app", "the SDK's server"),
@@ -62,7 +78,8 @@ def hop() -> None:
                 Case("toolcrib", *_toolcrib(stack, port), _call(f"{BOX}/mcp?api-version=v1", "up.echo")),
             ]
             one = interleave(cases, connections=1, requests=500)
-            many = interleave(cases, connections=32, requests=4000 if "raw" in upstream else 1000)
+            requests = 4000 if "raw" in upstream else 1000
+            many = interleave(cases, requests=requests, measure=send_with_wrk if has_wrk() else None)
         _hop_table(what, one, many)
     with ExitStack() as stack:
         peer = interleave([_fastmcp_proxy(stack, _raw(stack)[1])], rounds=3, connections=1, requests=15)["fastmcp"]

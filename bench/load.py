@@ -1,4 +1,4 @@
-"""The load generator: keep-alive HTTP/1.1 on plain sockets, and what a server's process tree burnt meanwhile.
+"""The load: keep-alive HTTP/1.1 on plain sockets, or from wrk, and what a server's process tree burnt meanwhile.
 
 CPU per request (user + system of the whole tree) is the stable figure on a busy machine. Cases are interleaved, and a
 ratio is the median of each round's own, so that whatever else the machine does falls on both sides of it.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,8 +132,18 @@ def send(case: Case, connections: int, requests: int) -> tuple[float, float, flo
     return burnt / len(latencies) * 1e6, len(latencies) / took, statistics.median(latencies) * 1e3, answer
 
 
+Measure = Callable[[Case], tuple[float, float, float]]
+"""(CPU µs per request, requests per second, p50 ms) of one burst."""
+
+
 def interleave(
-    cases: list[Case], *, rounds: int = 9, connections: int = 32, requests: int = 4000, warm_up: int = 200
+    cases: list[Case],
+    *,
+    rounds: int = 9,
+    connections: int = 32,
+    requests: int = 4000,
+    warm_up: int = 200,
+    measure: Measure | None = None,
 ) -> dict[str, Figure]:
     """Every case in every round; a case whose answer is not a success stops the benchmark."""
     figures = {case.name: Figure() for case in cases}
@@ -141,11 +153,51 @@ def interleave(
             raise SystemExit(f"{case.name}: {answer[:400]!r}")
     for _ in range(rounds):
         for case in cases:
-            cpu, rate, p50, _ = send(case, connections, requests)
+            cpu, rate, p50 = measure(case) if measure is not None else send(case, connections, requests)[:3]
             figures[case.name].cpu_us.append(cpu)
             figures[case.name].per_s.append(rate)
             figures[case.name].p50_ms.append(p50)
     return figures
+
+
+def has_wrk() -> bool:
+    """Whether the load can come from `wrk`, which leaves more of the machine to those that are measured."""
+    return shutil.which("wrk") is not None
+
+
+def send_with_wrk(case: Case, connections: int = 32, seconds: int = 2) -> tuple[float, float, float]:
+    """One burst of the very same bytes from wrk; an answer that is not a 2xx, or none, stops the benchmark."""
+    with tempfile.TemporaryDirectory() as folder:
+        request, script = Path(folder, "request"), Path(folder, "script.lua")
+        request.write_bytes(case.request)
+        script.write_text(_WRK_SCRIPT)
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
+        before = cpu_s(case.process)
+        done = subprocess.run(
+            [*command, f"http://127.0.0.1:{case.port}/"],
+            env={**os.environ, "REQUEST": str(request)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        burnt = cpu_s(case.process) - before
+    count, took_us, p50_us, failed = map(float, done.stdout.rpartition("RESULT ")[2].split())
+    if failed or not count:
+        raise SystemExit(f"{case.name}: {failed:.0f} of {count:.0f} requests failed\n{done.stdout}")
+    return burnt / count * 1e6, count / took_us * 1e6, p50_us / 1e3
+
+
+_WRK_SCRIPT = """
+local file = io.open(os.getenv("REQUEST"), "rb")
+local bytes = file:read("*a")
+file:close()
+request = function() return bytes end
+done = function(summary, latency)
+  local e = summary.errors
+  local failed = e.connect + e.read + e.write + e.status + e.timeout
+  print(string.format("RESULT %d %d %d %d", summary.requests, summary.duration, latency:percentile(50), failed))
+end
+"""
 
 
 def cpu_s(process: subprocess.Popen[bytes]) -> float:

@@ -32,7 +32,6 @@ MAX_IDLE_CONNECTIONS: Final = 32
 FRESH_S: Final = 4.0
 """Common servers drop idle connections after 5 s; a request that must not be lost takes none older than this."""
 KEPT_S: Final = 55.0
-JUST_NOW_S: Final = 0.1
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -148,8 +147,11 @@ class HttpAnswer(msgspec.Struct, eq=False):
         return self.status != 0
 
     def is_plain(self) -> bool:
-        """A whole 200 of a length that was announced."""
-        return self._complete and self.status == 200 and not self.streamed and "transfer-encoding" not in self.headers
+        """A 200 that came whole, and not piece by piece."""
+        return self._complete and self._error is None and self.status == 200 and not self.streamed
+
+    def has_length(self) -> bool:
+        return "content-length" in self.headers and "transfer-encoding" not in self.headers
 
     def may_hold(self, body: bytes) -> bool:
         return len(body) <= self._limit
@@ -238,7 +240,6 @@ class HttpConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._head: Head | None = None
         self._until_eof = False
-        self._asked = 0
         self._transport: asyncio.Transport
         self._poller: select.poll
         self.alive = False
@@ -279,7 +280,7 @@ class HttpConnection(asyncio.Protocol):
             self._fail(cause if isinstance(cause, errors.SourceError) else self._bad("sent headers we cannot read"))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail(self._bad("did not answer in HTTP/1.1"))
-        if is_first and answer.is_plain() and self.alive and not self._transport.is_closing():
+        if is_first and answer.is_plain() and answer.has_length() and self.alive and not self._transport.is_closing():
             self._head = Head.of(data, answer.headers)
         return None
 
@@ -337,21 +338,14 @@ class HttpConnection(asyncio.Protocol):
 
     def ask(self, request: bytes, limit: int) -> HttpAnswer:
         self._answer = answer = HttpAnswer(self, limit)
-        self._asked += 1
         self._head_bytes = 0
         self._until_eof = False
         self._transport.write(request)
         return answer
 
-    def is_quiet(self, idle_s: float) -> bool:
-        """An idle connection with something to read has been closed (or worse) by the other side.
-
-        The event loop says so too, a moment later. Asking the system first costs as much as validating a call, so one
-        that has been used before and was in use just now is trusted.
-        """
-        if not self.alive or self._transport.is_closing():
-            return False
-        return (idle_s < JUST_NOW_S and self._asked > 1) or not self._poller.poll(0)
+    def is_quiet(self) -> bool:
+        """An idle connection with something to read has been closed (or worse) by the other side."""
+        return self.alive and not self._transport.is_closing() and not self._poller.poll(0)
 
     def resume(self) -> None:
         if self.alive:
@@ -425,7 +419,7 @@ class HttpPool:
         while self._idle:
             connection = self._idle.pop()
             age = now - connection.idle_since
-            if age <= min(max_idle_s, connection.kept_s) and connection.is_quiet(age):
+            if age <= min(max_idle_s, connection.kept_s) and connection.is_quiet():
                 return connection
             connection.abort()
         return None

@@ -58,7 +58,7 @@ class Request(msgspec.Struct):
     request_id: str
     raw_headers: Sequence[Header]  # as they came, repeated ones included
     channel: Channel
-    head_start: Any = None  # what was already done for it, if it is served a second time
+    begun: Any = None  # what the handler did for it before it was served
 
     @property
     def project(self) -> str:

@@ -81,7 +81,7 @@ class Listed(Generic[T]):
                 yield self.names.exposed(at, form), item
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
     """Never changes. `digest` names its content; the three others say which list differs from another snapshot's."""
 

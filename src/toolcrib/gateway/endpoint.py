@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
+import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.domain import NameForm
@@ -26,17 +27,24 @@ from toolcrib.gateway.sessions import Session, Sessions
 from toolcrib.gateway.states import StateSeal
 from toolcrib.gateway.stream import Pulse, ReplyStream
 from toolcrib.http import Request, Response
-from toolcrib.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+from toolcrib.protocol import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from toolcrib.toolboxes.crib import Crib
 from toolcrib.toolboxes.opened import Expose, OpenToolbox
 from toolcrib.toolboxes.resolve import resolve
-from toolcrib.upstreams.upstream import Background
+from toolcrib.upstreams.upstream import Background, HeadStart
 
 log = logging.getLogger("toolcrib.gateway")
 ACCEPTED = Response(202, b"", ())
 _NAME_FORMS = get_args(NameForm)
 _EXPOSE = ("search", "all")
 _MOST_IN_A_BATCH = 100
+
+
+class Begun(msgspec.Struct, eq=False, frozen=True):
+    """What was done for a request before it came here: the toolbox as it was then, and a call already sent."""
+
+    toolbox: OpenToolbox
+    head_start: HeadStart
 
 
 class Gateway:
@@ -70,7 +78,8 @@ class Gateway:
 async def post(gateway: Gateway, request: Request) -> Response | None:
     """One JSON-RPC message, or (2025-03-26) a batch of them."""
     names, _ = gateway.wishes(request.query)
-    toolbox = await gateway.open(request)
+    begun: Begun | None = request.begun
+    toolbox = begun.toolbox if begun is not None else await gateway.open(request)
     stream = ReplyStream(request, gateway.pulse)
     if not (stream.takes_json or stream.takes_events):
         raise NotAcceptable("Answers are application/json or text/event-stream.", param="Accept")
@@ -144,7 +153,9 @@ async def _serve(
     if message.method == "initialize" and not modern:
         version, session = _begin(gateway, request, message)
         stream.extra_headers = ((b"mcp-session-id", session.id.encode()),)
-    exchange = ClientExchange(request.principal, message, stream, session, modern=modern, head_start=request.head_start)
+    begun: Begun | None = request.begun
+    head_start = begun.head_start if begun is not None else None
+    exchange = ClientExchange(request.principal, message, stream, session, modern=modern, head_start=head_start)
     call = Call(gateway.relay, request, message, toolbox, exchange, modern, version, names)
     if modern and message.method == "subscriptions/listen":
         return await _listen(gateway, call, stream)
@@ -192,8 +203,7 @@ async def _answer(call: Call) -> tuple[int, bytes]:
         return replies.refused(message.id, error, message.method, modern=call.modern)
     except Exception:
         log.exception("request %s: %s crashed", call.request.request_id, message.method)
-        text = f"Something broke in the server; its log has the details under request id {call.request.request_id}."
-        return 200, replies.failure(message.id, INTERNAL_ERROR, text)
+        return 200, replies.crashed(message.id, call.request.request_id)
 
 
 async def _serve_batch(

@@ -16,17 +16,17 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw
 
+from toolcrib.catalog.snapshot import Snapshot
 from toolcrib.domain import NameForm, Principal, Version
 from toolcrib.errors import ToolcribError
 from toolcrib.gateway import eras, finder, replies
-from toolcrib.gateway.endpoint import Gateway
+from toolcrib.gateway.endpoint import Begun, Gateway
 from toolcrib.gateway.messages import read_plain_call
 from toolcrib.gateway.stream import takes
-from toolcrib.protocol import INTERNAL_ERROR, decode_header
+from toolcrib.protocol import decode_header
 from toolcrib.toolboxes.calling import Prepared, Started
-from toolcrib.toolboxes.opened import Expose
+from toolcrib.toolboxes.opened import Expose, OpenToolbox
 from toolcrib.upstreams.deadline import Deadlines
-from toolcrib.upstreams.upstream import HeadStart
 
 log = logging.getLogger("toolcrib.gateway")
 _OWN_IDS = frozenset({b"x-request-id", b"x-ms-client-request-id"})
@@ -35,7 +35,8 @@ _OWN_IDS = frozenset({b"x-request-id", b"x-ms-client-request-id"})
 class Caller(Protocol):
     """Whoever asked: it can be given an answer, or be served after all."""
 
-    head_start: HeadStart | None
+    on_gone: Callable[[], None] | None
+    begun: Begun | None
 
     def answer_json(self, body: bytes, request_id: str) -> None: ...
 
@@ -80,23 +81,26 @@ class Express:
 
     def take(self, ticket: Ticket, body: bytes, caller: Caller) -> bool:
         """Send the call on its way; false when it is not plain, and nothing has happened."""
-        version = self._gateway.crib.shelf.at_hand(ticket.project, ticket.toolbox, ticket.selector)
-        prepared = ticket.prepared
-        if prepared is None or version is None or not prepared.is_good_for(version):
-            prepared = ticket.prepared = self._prepare(ticket, version)
-        if prepared is None:
+        crib = self._gateway.crib
+        version = crib.shelf.at_hand(ticket.project, ticket.toolbox, ticket.selector)
+        snapshot = crib.counter.catalogs.ready(version) if version is not None else None
+        if version is None or snapshot is None:
             return False
-        call = read_plain_call(body, ticket.named)
-        started = prepared.start(bytes(call.params.arguments)) if call is not None else None
+        prepared = ticket.prepared
+        if prepared is None or not prepared.is_from(version, snapshot):
+            prepared = ticket.prepared = self._prepare(ticket, version, snapshot)
+        call = read_plain_call(body, ticket.named) if prepared is not None else None
+        started = prepared.start(bytes(call.params.arguments)) if prepared is not None and call is not None else None
         if call is None or started is None:
             return False
-        Crossing(self, caller, call.id, started).begin()
+        Crossing(self, ticket, snapshot, caller, call.id, started).begin()
         return True
 
-    def _prepare(self, ticket: Ticket, version: Version | None) -> Prepared | None:
-        if version is None:
-            return None
-        toolbox = self._gateway.crib.counter.open(version, ticket.principal, ticket.expose)
+    def open(self, ticket: Ticket, version: Version, snapshot: Snapshot) -> OpenToolbox:
+        return self._gateway.crib.counter.open(version, ticket.principal, ticket.expose, snapshot)
+
+    def _prepare(self, ticket: Ticket, version: Version, snapshot: Snapshot) -> Prepared | None:
+        toolbox = self.open(ticket, version, snapshot)
         if ticket.named in finder.META_TOOLS and finder.is_offered(toolbox):
             return None
         return toolbox.prepare(ticket.named, ticket.names)
@@ -106,6 +110,8 @@ class Crossing(msgspec.Struct, eq=False):
     """One call on its way across, until its answer is passed on or it is served the ordinary way."""
 
     _express: Express
+    _ticket: Ticket
+    _snapshot: Snapshot
     _caller: Caller
     _id: Raw
     _started: Started
@@ -113,11 +119,12 @@ class Crossing(msgspec.Struct, eq=False):
     _is_over: bool = False
 
     def begin(self) -> None:
+        self._caller.on_gone = self._hand_over
         self._express.crossings.add(self)
         self._started.head_start.when_ready(self._arrived)
 
     def look(self, now: float) -> None:
-        """Twice seen waiting is too long for this; if its client has left, that is noticed then."""
+        """Twice seen waiting is too long for this."""
         if self._was_seen:
             self._hand_over()
         self._was_seen = True
@@ -125,25 +132,27 @@ class Crossing(msgspec.Struct, eq=False):
     def _arrived(self) -> None:
         if self._is_over:
             return None
+        request_id = self._express.new_request_id()
         try:
             result = self._started.finish()
             if result is None:
                 return self._hand_over()
             payload = replies.result(self._id, eras.complete(result))
         except Exception:
-            log.exception("passing on the answer of %s crashed", self._started.prepared.tool.name.dotted)
-            payload = replies.failure(
-                self._id, INTERNAL_ERROR, "Something broke in the server; its log has the details."
-            )
+            log.exception("request %s: passing on an answer crashed", request_id)
+            self._started.give_up()
+            payload = replies.crashed(self._id, request_id)
         self._leave()
-        return self._caller.answer_json(payload, self._express.new_request_id())
+        return self._caller.answer_json(payload, request_id)
 
     def _hand_over(self) -> None:
         if not self._is_over:
             self._leave()
-            self._caller.head_start = self._started.head_start
+            toolbox = self._express.open(self._ticket, self._started.prepared.version, self._snapshot)
+            self._caller.begun = Begun(toolbox, self._started.head_start)
             self._caller.serve()
 
     def _leave(self) -> None:
         self._is_over = True
+        self._caller.on_gone = None
         self._express.crossings.remove(self)

@@ -42,6 +42,11 @@ def failure(id: Raw, code: int, message: str, data: Any = None) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (bytes(id), _encode(error))
 
 
+def crashed(id: Raw, request_id: str) -> bytes:
+    text = f"Something broke in the server; its log has the details under request id {request_id}."
+    return failure(id, INTERNAL_ERROR, text)
+
+
 def rejected(error: Rejected, *, modern: bool) -> tuple[int, bytes]:
     status = error.status if error.status is not None else status_of(error.code, modern=modern)
     return status, failure(error.id, error.code, error.message, error.data)

@@ -6,7 +6,7 @@ who may call what: `opened` has decided that.
 
 from __future__ import annotations
 
-from typing import Protocol
+from weakref import ref
 
 import msgspec
 
@@ -29,12 +29,6 @@ _read_verdict = msgspec.json.Decoder(_Verdict).decode
 _read_arguments = msgspec.json.Decoder(JsonObject).decode
 
 
-class Ready(Protocol):
-    def ready(self, version: Version) -> Snapshot | None:
-        """The snapshot of a version, if there is nothing to wait for."""
-        ...
-
-
 class Notes(msgspec.Struct, eq=False, frozen=True):
     """What is kept of calls of one tool by one principal: a record of each, and a habit of those that went well."""
 
@@ -53,17 +47,16 @@ class Prepared(msgspec.Struct, eq=False, frozen=True):
     """Calls of one tool by one principal: what does not depend on arguments, looked up once."""
 
     version: Version
-    snapshot: Snapshot
+    snapshot: ref[Snapshot]  # weakly: it is kept longer than old snapshots should be
     tool: Tool
     principal: Principal
     upstream: Upstream
     validators: Validators
     notes: Notes
-    catalogs: Ready
 
-    def is_good_for(self, version: Version) -> bool:
-        """Whether looking it up again would come to the same."""
-        return self.version is version and self.catalogs.ready(version) is self.snapshot
+    def is_from(self, version: Version, snapshot: Snapshot) -> bool:
+        """Whether looking it up there would come to the same."""
+        return self.version is version and self.snapshot() is snapshot
 
     def start(self, arguments: bytes) -> Started | None:
         """Send a call, if nothing stands in its way; None when it takes `OpenToolbox.call` to make or refuse it."""
@@ -91,6 +84,11 @@ class Started(msgspec.Struct, eq=False, frozen=True):
         if result is not None:
             self.prepared.notes.take(verdict(result), self.head_start.began, self.given)
         return result
+
+    def give_up(self) -> None:
+        """Something of ours broke."""
+        self.head_start.close()
+        self.prepared.notes.take("failed", self.head_start.began, self.given)
 
 
 def checked(validators: Validators, tool: Tool, arguments: bytes) -> JsonObject:

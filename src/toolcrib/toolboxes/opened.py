@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from typing import Any, Literal
+from weakref import ref
 
 import msgspec
 
@@ -69,8 +70,15 @@ class Counter:
         self._skill_indexes: dict[str, ToolIndex] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
-    def open(self, version: Version, principal: Principal, expose: Expose | None = None) -> OpenToolbox:
-        return OpenToolbox(self, version, principal, expose)
+    def open(
+        self,
+        version: Version,
+        principal: Principal,
+        expose: Expose | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> OpenToolbox:
+        """With a snapshot it is opened as it was then."""
+        return OpenToolbox(self, version, principal, expose, snapshot)
 
     def expose(self, version: Version) -> Expose:
         """What a version shows unless a client chooses: the search tools where it has the directive."""
@@ -123,12 +131,19 @@ class OpenToolbox:
 
     __slots__ = ("_counter", "_snapshot", "expose", "principal", "version")
 
-    def __init__(self, counter: Counter, version: Version, principal: Principal, expose: Expose | None) -> None:
+    def __init__(
+        self,
+        counter: Counter,
+        version: Version,
+        principal: Principal,
+        expose: Expose | None,
+        snapshot: Snapshot | None = None,
+    ) -> None:
         self._counter = counter
         self.version = version
         self.principal = principal
         self.expose: Expose = expose or counter.expose(version)
-        self._snapshot: Snapshot | None = None
+        self._snapshot = snapshot
 
     @property
     def project(self) -> str:
@@ -252,27 +267,16 @@ class OpenToolbox:
 
     def prepare(self, called: str, names: NameForm) -> Prepared | None:
         """Calls of this tool, if they may be made without waiting for anything; None when it takes `call`."""
-        snapshot = self._counter.catalogs.ready(self.version)
-        if snapshot is None:
-            return None
-        tool = snapshot.tools.find(called, names)
-        if tool is None or tool.quarantine or tool.blocked or tool.headers:
+        snapshot = self._snapshot
+        tool = snapshot.tools.find(called, names) if snapshot is not None else None
+        if snapshot is None or tool is None or tool.quarantine or tool.blocked or tool.headers:
             return None
         try:
             upstream = self._upstream(tool.label)
         except ToolcribError:
             return None
-        counter = self._counter
-        return Prepared(
-            self.version,
-            snapshot,
-            tool,
-            self.principal,
-            upstream,
-            counter.validators,
-            self._notes(tool),
-            counter.catalogs,
-        )
+        validators, notes = self._counter.validators, self._notes(tool)
+        return Prepared(self.version, ref(snapshot), tool, self.principal, upstream, validators, notes)
 
     async def call(self, tool: Tool, arguments: bytes, exchange: Exchange, extra: JsonObject) -> Outcome:
         """Call a tool. Arguments are checked before anything leaves the house."""

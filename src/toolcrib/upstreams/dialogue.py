@@ -1,20 +1,22 @@
 """One way of talking to one MCP upstream as one credential; each era and transport has its own.
 
-Also the lanes: which calls may share a dialogue. Knows no transport.
+Also the lanes: which calls may share a dialogue; and calls that were sent before anybody waits for them. Knows no
+transport.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 
 from toolcrib import errors
 from toolcrib.domain import JsonObject
+from toolcrib.egress import HttpAnswer
 from toolcrib.upstreams import messages
 from toolcrib.upstreams.turn import RELAYED
-from toolcrib.upstreams.underway import Underway
-from toolcrib.upstreams.upstream import Exchange, HeaderMap, Outcome, Params
+from toolcrib.upstreams.upstream import Complete, Exchange, HeaderMap, Outcome, Params
 
 PUSHED_CAPABILITIES = frozenset(method.partition("/")[0] for method in RELAYED)
 
@@ -55,8 +57,72 @@ class Ask(msgspec.Struct, frozen=True):
     limit: int
     resendable: bool = False
     mirror: HeaderMap | None = None
-    underway: Underway | None = None
-    """It was already sent; its answer is taken, once, before it is sent again."""
+
+
+class Slots(Protocol):
+    """Where a call has its place among those in flight."""
+
+    def done(self) -> None:
+        """It was answered: the place is free, and the upstream is well."""
+        ...
+
+    def give_slot(self) -> None: ...
+
+
+class Underway(msgspec.Struct, eq=False):
+    """A call that was sent the moment it could be. Implements `upstream.HeadStart`.
+
+    Usually the whole answer is there a moment later, and that was it (`result`). Whenever it is not so simple (events,
+    a refusal, a lost connection, an upstream that takes its time) `Upstream.request` is made after all, which takes the
+    answer that is on its way (`take`) instead of sending the request.
+    """
+
+    number: int
+    source: str
+    tool: str
+    answer: HttpAnswer
+    dialogue: Dialogue
+    finish: Callable[[Underway, Exchange, int], Awaitable[Outcome]]
+    """The outcome for this exchange, within this limit, however it comes. Raises what `Dialogue.request` does."""
+    began: float
+    resume: Callable[[Underway, Ask], Awaitable[Outcome]] | None = None
+    """The same, seen to by whoever can open another dialogue when this one is over."""
+    slots: Slots | None = None
+    """Where it holds a place."""
+    is_taken: bool = False
+
+    def when_ready(self, then: Callable[[], None]) -> None:
+        self.answer.on_ready = then
+
+    def result(self) -> bytes | None:
+        if self.is_taken or not self.answer.is_plain():
+            return None
+        try:
+            outcome = messages.outcome(messages.read(self.answer.body, self.source), self.number, self.source)
+        except errors.SourceError:
+            return None
+        if not isinstance(outcome, Complete):
+            return None
+        self.is_taken = True
+        if (slots := self.take_slot()) is not None:
+            slots.done()
+        return outcome.result
+
+    def take(self) -> bool:
+        """Whether its answer is still nobody's; it is the taker's now."""
+        was_taken, self.is_taken = self.is_taken, True
+        return not was_taken
+
+    def take_slot(self) -> Slots | None:
+        """The place it had until now; whoever takes it gives it back."""
+        slots, self.slots = self.slots, None
+        return slots
+
+    def close(self) -> None:
+        if self.take():
+            self.answer.close()
+        if (slots := self.take_slot()) is not None:
+            slots.give_slot()
 
 
 class Stale(Exception):

@@ -14,10 +14,9 @@ from collections import Counter
 from typing import Final, Protocol
 
 from toolcrib import errors
-from toolcrib.upstreams.dialogue import SHARED, Ask, Dialogue, Lane, Stale
+from toolcrib.upstreams.dialogue import SHARED, Ask, Dialogue, Lane, Stale, Underway
 from toolcrib.upstreams.messages import Hello
 from toolcrib.upstreams.turn import Report
-from toolcrib.upstreams.underway import Underway
 from toolcrib.upstreams.upstream import Change, Exchange, Limits, Outcome
 
 log = logging.getLogger(__name__)
@@ -97,8 +96,6 @@ class Link:
             if dialogue is None or not dialogue.is_alive:
                 dialogue = await self.dialogue(lane)
             try:
-                if ask.underway is not None and ask.underway.take():
-                    return await ask.underway.finish(ask.underway, ask.exchange, ask.limit)
                 return await dialogue.request(ask)
             except Stale as stale:
                 return await self._again(ask, lane, dialogue, stale)
@@ -112,7 +109,22 @@ class Link:
         if berth is None or berth.dialogue is None or not berth.dialogue.is_alive:
             return None
         self.used_at = berth.used_at = time.monotonic()
-        return berth.dialogue.send(tool, arguments, limit, resendable=resendable)
+        underway = berth.dialogue.send(tool, arguments, limit, resendable=resendable)
+        if underway is not None:
+            underway.resume = self._resume
+        return underway
+
+    async def _resume(self, underway: Underway, ask: Ask) -> Outcome:
+        """What `request` does, for one that `send` has sent: it needs no dialogue but its own."""
+        berth = self._berth(SHARED)
+        berth.busy += 1
+        try:
+            return await underway.finish(underway, ask.exchange, ask.limit)
+        except Stale as stale:
+            return await self._again(ask, SHARED, underway.dialogue, stale)
+        finally:
+            berth.busy -= 1
+            self.used_at = berth.used_at = time.monotonic()
 
     async def hello(self, exchange: Exchange) -> Hello:
         return (await self.dialogue(await self._lane(exchange))).hello

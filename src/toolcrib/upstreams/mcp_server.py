@@ -17,7 +17,7 @@ from typing import Final
 from toolcrib import errors
 from toolcrib.upstreams.breaker import Breaker
 from toolcrib.upstreams.conversation import Conversation
-from toolcrib.upstreams.dialogue import SHARED, Ask, Dialogue, Lane
+from toolcrib.upstreams.dialogue import SHARED, Ask, Dialogue, Lane, Underway
 from toolcrib.upstreams.endpoint import Endpoint
 from toolcrib.upstreams.eras import Eras
 from toolcrib.upstreams.legacy import Opening
@@ -25,7 +25,6 @@ from toolcrib.upstreams.link import Link, Opener
 from toolcrib.upstreams.listing import collect
 from toolcrib.upstreams.stdio import Child
 from toolcrib.upstreams.turn import Report
-from toolcrib.upstreams.underway import Underway
 from toolcrib.upstreams.upstream import (
     Background,
     Change,

@@ -17,11 +17,10 @@ import msgspec
 from toolcrib import egress, errors
 from toolcrib.protocol import NAMED_BY, encode_header, mirrored
 from toolcrib.upstreams import messages
-from toolcrib.upstreams.dialogue import Ask, Stale
+from toolcrib.upstreams.dialogue import Ask, Stale, Underway
 from toolcrib.upstreams.endpoint import Cut, Endpoint
 from toolcrib.upstreams.events import EventParser
 from toolcrib.upstreams.turn import Report, Turn
-from toolcrib.upstreams.underway import Underway
 from toolcrib.upstreams.upstream import Background, Exchange, Outcome, Params
 
 _DOUBTFUL: Final = frozenset({-32022, -32000, -32600})
@@ -65,7 +64,9 @@ class Modern:
         body = messages.bare_modern_call(number, tool, arguments)
         idle_s = egress.KEPT_S if resendable else egress.FRESH_S
         answer = self._endpoint.post_at_once(_called(tool), body, limit=limit, max_idle_s=idle_s)
-        return None if answer is None else Underway(number, self._endpoint.source, tool, answer, self._finish, began)
+        return (
+            None if answer is None else Underway(number, self._endpoint.source, tool, answer, self, self._finish, began)
+        )
 
     async def _finish(self, sent: Underway, exchange: Exchange, limit: int) -> Outcome:
         answer = await egress.whole(sent.answer)

@@ -12,17 +12,16 @@ import random
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from toolcrib import egress, errors
 from toolcrib.domain import JsonObject, Principal
 from toolcrib.upstreams.breaker import Breaker
 from toolcrib.upstreams.deadline import Deadline, Deadlines
-from toolcrib.upstreams.dialogue import Ask
+from toolcrib.upstreams.dialogue import Ask, Slots, Underway
 from toolcrib.upstreams.eras import Eras
 from toolcrib.upstreams.mcp_server import McpServer, World
-from toolcrib.upstreams.underway import Underway, at_once
 from toolcrib.upstreams.upstream import (
     Change,
     ChangeListener,
@@ -147,16 +146,14 @@ class Guard:
         insist: bool = False,
         underway: Underway | None = None,
     ) -> T:
-        if underway is not None and underway.take_slot() is not None:
-            pass
-        elif self._free:
-            self._free -= 1
-        else:
-            await self._wait_for_slot()
+        slots = underway.take_slot() if underway is not None else None
+        if slots is None:
+            slots = await self._slot()
+        was_admitted = underway is not None and not underway.is_taken
         try:
             with timeout:
                 try:
-                    return await self._attempt(work, timeout, insist)
+                    return await self._attempt(work, timeout, insist, was_admitted=was_admitted)
                 except errors.Unreachable as error:
                     if (error.sent and not resendable) or error.retry_after_s is not None:
                         raise
@@ -165,10 +162,13 @@ class Guard:
         except TimeoutError:
             raise errors.TimedOut(f"{self.source!r} did not answer in time.", source=self.source) from None
         finally:
-            self.give_slot()
+            slots.give_slot()
 
-    async def _attempt(self, work: Callable[[], Awaitable[T]], timeout: Deadline, insist: bool) -> T:
-        self.breaker.admit(insist=insist)
+    async def _attempt(
+        self, work: Callable[[], Awaitable[T]], timeout: Deadline, insist: bool, *, was_admitted: bool = False
+    ) -> T:
+        if not was_admitted:
+            self.breaker.admit(insist=insist)
         try:
             result = await work()
         except (errors.Unreachable, errors.TimedOut) as error:
@@ -191,6 +191,13 @@ class Guard:
             raise
         self.breaker.succeeded()
         return result
+
+    async def _slot(self) -> Slots:
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait_for_slot()
+        return self
 
     async def _wait_for_slot(self) -> None:
         """First come, first served; a slot that becomes free is handed over, so nobody can overtake."""
@@ -235,17 +242,22 @@ class GuardedUpstream:
         mirror: HeaderMap | None = None,
     ) -> Outcome:
         guard, limits = self._guard, self._spec.limits
-        headers = await self._spec.credentials(exchange.principal)
         underway = exchange.head_start if isinstance(exchange.head_start, Underway) else None
+        headers = await self._spec.credentials(exchange.principal) if underway is None else None
         spent_s = time.perf_counter() - underway.began if underway is not None else 0.0
         timeout = guard.deadlines.after((timeout_s if timeout_s is not None else limits.call_s) - spent_s)
         if exchange.capabilities:
             exchange = _Patient(exchange, timeout)
         resendable = safe_to_retry or method in SAFE_METHODS
-        ask = Ask(method, params, exchange, limits.answer_bytes, resendable, mirror, underway)
-        return await guard.run(
-            lambda: guard.kind.request(ask, headers), timeout, resendable=resendable, underway=underway
-        )
+        ask = Ask(method, params, exchange, limits.answer_bytes, resendable, mirror)
+
+        async def work() -> Outcome:
+            if underway is not None and underway.resume is not None and underway.take():
+                return await underway.resume(underway, ask)
+            known = headers if headers is not None else await self._spec.credentials(exchange.principal)
+            return await guard.kind.request(ask, known)
+
+        return await guard.run(work, timeout, resendable=resendable, underway=underway)
 
     def start(
         self, tool: str, arguments: bytes, principal: Principal, *, safe_to_retry: bool = False
@@ -333,3 +345,21 @@ class _Patient:
 
 def _ignore(spec: UpstreamSpec, change: Change) -> None:
     del spec, change
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T | None:
+    """What a coroutine comes to if it has nothing to wait for; None, and it is abandoned, if it has."""
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    if isinstance(awaited, asyncio.Future):
+        cast("asyncio.Future[Any]", awaited).add_done_callback(_retrieve)
+    return None
+
+
+def _retrieve(abandoned: asyncio.Future[Any]) -> None:
+    """Nobody waits for it, so nobody is to be told that it failed."""
+    if not abandoned.cancelled():
+        abandoned.exception()

@@ -70,8 +70,8 @@ class Edge:
         try:
             await self._serve(incoming)
         finally:
-            if incoming.head_start is not None:
-                incoming.head_start.close()
+            if incoming.begun is not None:
+                incoming.begun.head_start.close()
 
     async def _serve(self, incoming: Incoming) -> None:
         headers = dict(incoming.raw_headers)
@@ -102,7 +102,11 @@ class Edge:
         body = incoming.whole_body(self._max_body_bytes)
         if admitted is None or admitted.ticket is None or body is None:
             return False
-        return self._express.take(admitted.ticket, body, incoming)
+        try:
+            return self._express.take(admitted.ticket, body, incoming)
+        except Exception:
+            log.exception("%s %r crashed at the express counter", incoming.method, incoming.target[:200])
+            return False
 
     async def _respond(self, incoming: Incoming, headers: dict[bytes, bytes], request_id: str) -> Response | None:
         """The answer; None when the handler has already streamed it."""
@@ -118,14 +122,17 @@ class Edge:
             request_id,
             incoming.raw_headers,
             incoming,
-            incoming.head_start,
+            incoming.begun,
         )
         return await route.handler(self._gateway if route.is_mcp else self._crib, request)
 
     def _known(self, incoming: Incoming) -> Admitted | None:
-        """What the same head came to the last time, unless somebody has lost the right to anything since."""
+        """What the same head came to the last time, unless somebody has lost the right to anything since.
+
+        A request that was begun stays let in: nobody is turned away in the middle of a call.
+        """
         admitted: Admitted | None = incoming.said.admitted if incoming.said is not None else None
-        if admitted is not None and admitted.withdrawals is not None:
+        if admitted is not None and admitted.withdrawals is not None and incoming.begun is None:
             return admitted if admitted.withdrawals == self._crib.access.withdrawals else None
         return admitted
 

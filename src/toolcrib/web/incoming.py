@@ -97,8 +97,8 @@ class Incoming(msgspec.Struct, eq=False):
     is_gone: bool = False
     on_gone: Callable[[], None] | None = None
     task: asyncio.Task[None] | None = None
-    head_start: Any = None
-    """What was already done for it; closed when it has been served."""
+    begun: Any = None
+    """What was done for it before it was served."""
     _body: list[bytes] = []
     _size: int = 0
     _is_wanted: bool = False

@@ -60,6 +60,7 @@ class Line(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
         self._arriving: Incoming | None = None
+        self._first: Incoming | None = None  # of those that began in what was received last
         self._waiting: deque[Incoming] = deque()
         self._in_hand: Incoming | None = None
         self._headers: list[Header] = []
@@ -81,10 +82,12 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
-        if is_new := self._arriving is None:
+        is_between = self._arriving is None  # then these bytes begin with a request
+        if is_between:
             self._moved()
             if self._is_free and self._recognises(data):
                 return
+        self._first = None
         self._framing_bytes += len(data)
         try:
             self._feed(data)
@@ -94,8 +97,8 @@ class Line(asyncio.Protocol):
             self._refuse(BadRequest("This is not a valid HTTP/1.1 request.", hint="check method, path and headers"))
         if self._framing_bytes > MOST_HEAD_BYTES and not self._is_deaf:
             self._refuse(_head_too_large())
-        if is_new and self._in_hand is not None:
-            self._remember(self._in_hand, data)
+        if is_between and self._first is not None:
+            self._remember(self._first, data)
 
     def pause_writing(self) -> None:
         self._still_since = self.house.now
@@ -121,6 +124,7 @@ class Line(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._arriving = incoming = Incoming(self)
         self._headers = incoming.raw_headers
+        self._first = self._first or incoming
 
     def on_url(self, url: bytes) -> None:
         cast("Incoming", self._arriving).target += url
@@ -245,7 +249,7 @@ class Line(asyncio.Protocol):
         return False
 
     def _remember(self, incoming: Incoming, data: bytes) -> None:
-        """`data` began with this request. Its head is worth keeping if the next one may be read by it."""
+        """`data` begins with this request. Its head is worth keeping if the next one may be read by it."""
         if not incoming.is_complete or not incoming.keep_alive or incoming.version != "1.1":
             return
         said = Said(incoming.method, incoming.target, incoming.raw_headers)

@@ -6,10 +6,11 @@ The server runs in this process, behind a real socket, so that a test can see wh
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,22 @@ from tests.interaction.gateway.front_door import Message, entry, request, routin
 from tests.kit import Tool, faulty_upstream
 
 from toolcrib import app, settings
+from toolcrib.errors import Unreachable
 from toolcrib.storage import records_calls
+from toolcrib.upstreams.dialogue import SHARED
 from toolcrib.web.incoming import Incoming
 from toolcrib.web.server import HttpServer
 
 pytestmark = pytest.mark.anyio
 TOKEN = "express-operator-token-0123456789"
+_PROPERTIES = {"authType": "ApiKey", "category": "CustomKeys", "target": "", "credentials": {"key": "first"}}
+KEYED: Message = {"properties": _PROPERTIES}
+RAW: Message = {
+    "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+    "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": []},
+    "subscriptions/listen": {},
+}
 _OWN = ("date", "x-request-id")
 
 
@@ -50,11 +61,15 @@ class Shop:
     async def stock(self, *entries: Message) -> None:
         await self.rest("POST", "toolboxes/box/versions", {"tools": list(entries)})
 
-    async def outcomes(self) -> list[str]:
+    async def records(self) -> list[tuple[int, str, str]]:
+        """(version, tool, outcome) of every call that was recorded."""
         calls = self.it.crib.counter.calls
         await calls.flush()
         found = await calls._db.read(lambda tx: list(records_calls.calls_of(tx, "default", "box")))
-        return [record.outcome for record in found]
+        return [(record.version, record.tool, record.outcome) for record in found]
+
+    async def outcomes(self) -> list[str]:
+        return [outcome for _, _, outcome in await self.records()]
 
     @property
     def guards(self) -> list[Any]:
@@ -345,18 +360,182 @@ async def test_a_client_that_leaves_takes_its_call_with_it(tmp_path: Path, after
             assert (await ask(client, call("up.echo"))).status == 200
 
 
-async def test_a_call_refused_while_it_is_on_its_way_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with faulty_upstream([Tool("echo"), Tool("slow", "hang")], eras=("modern",)) as up, shop(tmp_path) as it:
+CHANGES = ["revoke", "promote", "remove", "connection"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_call_on_its_way_is_not_touched_by_what_happens_meanwhile(tmp_path: Path, change: str) -> None:
+    """It is seen to its end as it was begun, in every book: its answer, its record, its slot."""
+    tools = [Tool("echo"), Tool("slow", "delay", 0.4)]
+    async with (
+        faulty_upstream(tools, eras=("modern",)) as up,
+        faulty_upstream(tools, eras=("modern",)) as other,
+        shop(tmp_path) as it,
+    ):
+        await it.rest("PUT", "connections/mine", KEYED)
+        await it.stock(entry("up", up, project_connection_id="mine"))
+        await it.stock(entry("up", other))
+        await it.rest("PATCH", "toolboxes/box", {"default_version": "1"})
+        key = await it.rest("POST", "keys", {"role": "agent"})
+        async with connected(it.port) as client:
+            await ask(client, call("up.echo", token=key["key"]))
+            await ask(client, with_body(call("up.slow", token=key["key"]), b"{}"))
+            await client.send(call("up.slow", {"text": "done"}, token=key["key"]))
+            await until(lambda: up.executions["slow"] == 1)
+            match change:
+                case "revoke":
+                    await it.it.crib.access.revoke_key("default", key["id"])
+                case "promote":
+                    await it.rest("PATCH", "toolboxes/box", {"default_version": "2"})
+                case "remove":
+                    up.set_tools([Tool("echo")])
+                    await it.rest("POST", "toolboxes/box/sources/refresh")
+                case _:
+                    await it.rest("DELETE", "connections/mine")
+            answer = await client.answer()
+        assert it.ways[-1] is True
+        assert json.loads(answer.body)["result"]["content"][0]["text"] == "done", answer
+        assert (up.executions["slow"], other.executions["slow"]) == (1, 0)
+        assert (await it.records())[-1] == (1, "slow", "ok")
+        assert it.is_at_rest()
+
+
+async def test_calls_already_sent_are_answered_although_others_have_failed(tmp_path: Path) -> None:
+    """The breaker opens for what comes, not for what is on its way."""
+    tools = [Tool("echo"), Tool("slow", "delay", 0.4), Tool("bad", "die")]
+    async with faulty_upstream(tools, eras=("modern",)) as up, shop(tmp_path) as it:
+        await it.stock(entry("up", up))
+        async with connected(it.port) as slow, connected(it.port) as bad:
+            await ask(slow, call("up.echo"))
+            await ask(slow, with_body(call("up.slow"), b"{}"))
+            await slow.send(call("up.slow", {"text": "well"}))
+            await until(lambda: up.executions["slow"] == 1)
+            for _ in range(5):
+                await ask(bad, call("up.bad"))
+            assert it.guards[0].breaker.is_open
+            answer = await slow.answer()
+        assert True in it.ways
+        assert json.loads(answer.body)["result"]["content"][0]["text"] == "well"
+        assert it.is_at_rest()
+
+
+async def test_a_call_on_its_way_needs_no_other_dialogue_than_its_own(tmp_path: Path) -> None:
+    tools = [Tool("echo"), Tool("slow", "delay", 0.4)]
+    async with faulty_upstream(tools, eras=("modern",)) as up, shop(tmp_path) as it:
         await it.stock(entry("up", up))
         async with connected(it.port) as client:
             await ask(client, call("up.echo"))
             await ask(client, with_body(call("up.slow"), b"{}"))
+            await client.send(call("up.slow", {"text": "well"}))
+            await until(lambda: up.executions["slow"] == 1)
+            link = next(iter(it.guards[0].kind._links.values()))
+            link._let_go(link._berths[SHARED])  # as after a refusal that made another call doubt it
+
+            async def refuse(lane: object) -> None:
+                raise Unreachable("no more dialogues")
+
+            link._opener.open = refuse
+            answer = await client.answer()
+        assert json.loads(answer.body)["result"]["content"][0]["text"] == "well"
+
+
+@pytest.mark.parametrize("part", ["gateway.express.eras.complete", "upstreams.dialogue.messages.outcome"])
+async def test_a_crash_of_ours_is_answered_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    def broken(*_: object, **__: object) -> bytes:
+        raise RuntimeError("ours")
+
+    async with faulty_upstream([Tool("echo")], eras=("modern",)) as up, shop(tmp_path) as it:
+        await it.stock(entry("up", up))
+        async with connected(it.port) as client:
+            await ask(client, call("up.echo"))
+            with monkeypatch.context() as patch:
+                patch.setattr(f"toolcrib.{part}", broken)
+                answer = await ask(client, call("up.echo"))
+            assert json.loads(answer.body)["error"]["message"].endswith(f"{answer.headers['x-request-id']}.")
+            with monkeypatch.context() as patch:
+                patch.setattr("toolcrib.gateway.express.read_plain_call", broken)
+                ordinary = await ask(client, call("up.echo"))
+            assert "result" in json.loads(ordinary.body)
+        assert it.ways == [True, False]
+        assert [record.exc_info is not None for record in caplog.records if "crashed" in record.message] == [True] * 2
+        assert it.is_at_rest()
+
+
+async def test_a_missing_connection_is_refused_every_time_and_logs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with faulty_upstream([Tool("echo")], eras=("modern",)) as up, shop(tmp_path) as it:
+        await it.rest("PUT", "connections/mine", KEYED)
+        await it.stock(entry("up", up, project_connection_id="mine"))
+        async with connected(it.port) as client:
+            for _ in range(2):
+                await ask(client, call("up.echo"))
+            await it.rest("DELETE", "connections/mine")
+            refused = [said(await ask(client, call("up.echo"))) for _ in range(3)]
+        assert "mine" in str(refused[0])
+        assert refused[0] == refused[1] == refused[2]
+        gc.collect()
+        assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+async def test_a_head_is_never_taken_for_that_of_a_request_still_in_hand(tmp_path: Path) -> None:
+    tools = [Tool("echo"), Tool("slow", "delay", 0.2)]
+    async with faulty_upstream(tools, eras=("modern",)) as up, shop(tmp_path) as it:
+        await it.stock(entry("up", up))
+        stranger = call("up.echo", token="tck_nobody_at_all")
+        async with connected(it.port) as client:
             await client.send(call("up.slow"))
-            await until(lambda: it.ways == [True])
-            await it.it.crib.toolboxes.delete("default", "box")
-            assert (await client.answer()).status == 404
-        await until(it.is_at_rest)
-        await until(lambda: up.script.cancelled or not it.guards)
+            await until(lambda: up.executions["slow"] == 1)
+            await client.send(stranger)
+            assert [(await client.answer()).status for _ in range(2)] == [200, 401]
+            assert [(await ask(client, stranger)).status for _ in range(3)] == [401] * 3
+        assert up.executions["echo"] == 0
+
+
+WHOLE = b'{"jsonrpc":"2.0","id":%d,"result":{"resultType":"complete","content":[]}}'
+BROKEN_OFF = {
+    "chunks without an end": lambda body: b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n" % (len(body), body),
+    "chunks that break": lambda body: b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\nzz\r\n" % (len(body), body),
+    "less than announced": lambda body: b"content-length: %d\r\n\r\n%b" % (len(body) + 5, body),
+    "more than may be": lambda body: (
+        b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n%x\r\n" % (len(body), body, 2_000_000) + b" " * 2_000_000
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN_OFF, ids=str)
+async def test_an_answer_that_broke_off_is_no_answer_although_it_could_be_read(tmp_path: Path, how: str) -> None:
+    is_broken = False
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+                message = json.loads(await reader.readexactly(size))
+                if message["method"] == "tools/call" and is_broken:
+                    writer.write(b"HTTP/1.1 200 OK\r\n" + BROKEN_OFF[how](WHOLE % message["id"]))
+                    await writer.drain()
+                    break
+                body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": RAW[message["method"]]}).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        writer.close()
+
+    upstream = await asyncio.start_server(talk, "127.0.0.1", 0)
+    port = upstream.sockets[0].getsockname()[1]
+    async with upstream, shop(tmp_path) as it:
+        await it.stock(entry("up", f"http://127.0.0.1:{port}/mcp"))
+        answers: list[Answer] = []
+        async with connected(it.port) as client:
+            for is_broken in (False, True, False, True):
+                answer = await ask(client, call("up.echo"))
+                answers += [answer] if is_broken else []
+        assert said(answers[0]) == said(answers[1])
+        assert b'"isError":true' in answers[0].body
+        assert it.ways[-1] is True
+        assert it.is_at_rest()
 
 
 async def test_every_slot_may_be_taken_by_calls_that_take_their_time(tmp_path: Path) -> None:

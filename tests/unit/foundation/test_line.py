@@ -295,6 +295,19 @@ async def test_only_a_few_heads_are_kept_the_latest_ones(wire: Wire) -> None:
     assert wire.house.served[-1].said not in known
 
 
+ONE, TWO = small(b"one"), small(b"two", b"X: b\r\n")
+
+
+@pytest.mark.parametrize(("before", "then"), [(ONE, TWO), (ONE[:-1], ONE[-1:] + TWO)], ids=["in hand", "arriving"])
+async def test_what_is_kept_is_the_head_that_was_said(wire: Wire, before: bytes, then: bytes) -> None:
+    """Also when it was said while another request was in hand, or still arriving."""
+    await wire.say(before)
+    await wire.say(then)
+    await wire.answer_it()
+    await wire.say(small(b"three", b"X: b\r\n"))
+    assert (b"x", b"b") in wire.house.served[-1].raw_headers
+
+
 async def test_a_request_said_before_waits_its_turn_like_any_other(wire: Wire) -> None:
     await wire.say(small(b"one"))
     await wire.say(small(b"two"))
