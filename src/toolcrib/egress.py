@@ -28,7 +28,7 @@ from toolcrib.heads import Head
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 STREAM_BUFFER_BYTES: Final = 256 * 1024
-MAX_IDLE_CONNECTIONS: Final = 32
+MAX_IDLE_CONNECTIONS: Final = 64
 FRESH_S: Final = 4.0
 """Common servers drop idle connections after 5 s; a request that must not be lost takes none older than this."""
 KEPT_S: Final = 55.0
@@ -98,7 +98,7 @@ class HttpAnswer(msgspec.Struct, eq=False):
     """
 
     _connection: HttpConnection
-    _limit: int
+    limit: int
     status: int = 0
     headers: dict[str, str] = {}
     streamed: bool = False
@@ -146,23 +146,21 @@ class HttpAnswer(msgspec.Struct, eq=False):
     def began(self) -> bool:
         return self.status != 0
 
-    def is_plain(self) -> bool:
-        """A 200 that came whole, and not piece by piece."""
-        return self._complete and self._error is None and self.status == 200 and not self.streamed
+    def plain_body(self) -> bytes | None:
+        """The body of a 200 that came whole, and not piece by piece."""
+        is_plain = self._complete and self._error is None and self.status == 200 and not self.streamed
+        return self.body if is_plain else None
 
     def has_length(self) -> bool:
         return "content-length" in self.headers and "transfer-encoding" not in self.headers
-
-    def may_hold(self, body: bytes) -> bool:
-        return len(body) <= self._limit
 
     # What the connection tells it.
 
     def opened(self, status: int, source: str) -> None:
         self.status = status
         length = self.headers.get("content-length", "0")
-        if length.isdigit() and int(length) > self._limit:
-            raise too_large(source, self._limit)
+        if length.isdigit() and int(length) > self.limit:
+            raise too_large(source, self.limit)
         if self.headers.get("content-encoding", "identity") != "identity":
             raise errors.BadAnswer(f"{source!r} compressed its answer although it was asked not to.", source=source)
         if self.headers.get("content-type", "").lower().startswith("text/event-stream"):
@@ -174,8 +172,8 @@ class HttpAnswer(msgspec.Struct, eq=False):
         self._parts.append(piece)
         self._size += len(piece)
         if not self.streamed:
-            if self._size > self._limit:
-                raise too_large(source, self._limit)
+            if self._size > self.limit:
+                raise too_large(source, self.limit)
             return False
         self._rouse()
         return sum(map(len, self._parts)) > STREAM_BUFFER_BYTES
@@ -187,9 +185,11 @@ class HttpAnswer(msgspec.Struct, eq=False):
 
     def came_whole(self, headers: dict[str, str], body: bytes) -> None:
         """A 200 with a head that was read before, all of it at once."""
-        self.status, self.headers, self._complete = 200, headers, True
+        self.status, self.headers, self._complete, self.is_ready = 200, headers, True, True
         self._parts.append(body)
-        self._resolve()
+        then, self.on_ready = self.on_ready, None
+        if then is not None:
+            then()
 
     def failed(self, error: Exception) -> None:
         if self._complete or self._error is not None:
@@ -259,7 +259,7 @@ class HttpConnection(asyncio.Protocol):
         if answer is None:
             return self.abort()
         body = head.body_of(data) if head is not None and not self._head_bytes else None
-        if head is None or body is None or not answer.may_hold(body):
+        if head is None or body is None or len(body) > answer.limit:
             return self._read(answer, data)
         self._answer = None
         self._pool.keep(self)
@@ -280,7 +280,8 @@ class HttpConnection(asyncio.Protocol):
             self._fail(cause if isinstance(cause, errors.SourceError) else self._bad("sent headers we cannot read"))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail(self._bad("did not answer in HTTP/1.1"))
-        if is_first and answer.is_plain() and answer.has_length() and self.alive and not self._transport.is_closing():
+        is_kept = self.alive and not self._transport.is_closing()
+        if is_first and is_kept and answer.plain_body() is not None and answer.has_length():
             self._head = Head.of(data, answer.headers)
         return None
 

@@ -49,6 +49,8 @@ class Prepared(msgspec.Struct, eq=False, frozen=True):
     version: Version
     snapshot: ref[Snapshot]  # weakly: it is kept longer than old snapshots should be
     tool: Tool
+    upstream_name: str
+    is_repeatable: bool
     principal: Principal
     upstream: Upstream
     validators: Validators
@@ -60,11 +62,10 @@ class Prepared(msgspec.Struct, eq=False, frozen=True):
 
     def start(self, arguments: bytes) -> Started | None:
         """Send a call, if nothing stands in its way; None when it takes `OpenToolbox.call` to make or refuse it."""
-        tool = self.tool
         try:
-            given = checked(self.validators, tool, arguments)
+            given = checked(self.validators, self.tool, arguments)
             sent = self.upstream.start(
-                tool.upstream_name, arguments or b"{}", self.principal, safe_to_retry=tool.is_repeatable
+                self.upstream_name, arguments or b"{}", self.principal, safe_to_retry=self.is_repeatable
             )
         except ToolcribError:
             return None

@@ -11,7 +11,7 @@ import logging
 import time
 from functools import lru_cache
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -125,7 +125,7 @@ def kinds(arguments: object) -> _Kinds:
     """Names and Python types of the top-level arguments; no value is kept."""
     if not isinstance(arguments, dict):
         return (), ()
-    given = cast("dict[str, Any]", arguments)
+    given: dict[str, Any] = arguments  # pyright: ignore[reportUnknownVariableType] - JSON has no other keys
     return tuple(given), tuple(map(type, given.values()))
 
 

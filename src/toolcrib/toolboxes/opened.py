@@ -275,8 +275,17 @@ class OpenToolbox:
             upstream = self._upstream(tool.label)
         except ToolcribError:
             return None
-        validators, notes = self._counter.validators, self._notes(tool)
-        return Prepared(self.version, ref(snapshot), tool, self.principal, upstream, validators, notes)
+        return Prepared(
+            self.version,
+            ref(snapshot),
+            tool,
+            tool.upstream_name,
+            tool.is_repeatable,
+            self.principal,
+            upstream,
+            self._counter.validators,
+            self._notes(tool),
+        )
 
     async def call(self, tool: Tool, arguments: bytes, exchange: Exchange, extra: JsonObject) -> Outcome:
         """Call a tool. Arguments are checked before anything leaves the house."""

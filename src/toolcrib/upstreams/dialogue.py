@@ -95,16 +95,18 @@ class Underway(msgspec.Struct, eq=False):
         self.answer.on_ready = then
 
     def result(self) -> bytes | None:
-        if self.is_taken or not self.answer.is_plain():
+        body = self.answer.plain_body()
+        if self.is_taken or body is None:
             return None
         try:
-            outcome = messages.outcome(messages.read(self.answer.body, self.source), self.number, self.source)
+            outcome = messages.outcome(messages.read(body, self.source), self.number, self.source)
         except errors.SourceError:
             return None
         if not isinstance(outcome, Complete):
             return None
         self.is_taken = True
-        if (slots := self.take_slot()) is not None:
+        slots, self.slots = self.slots, None
+        if slots is not None:
             slots.done()
         return outcome.result
 

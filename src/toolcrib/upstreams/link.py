@@ -104,9 +104,9 @@ class Link:
             self.used_at = berth.used_at = time.monotonic()
 
     def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> Underway | None:
-        """On the shared lane, if a dialogue is open on it."""
+        """On the shared lane, if a dialogue is open on it that takes it."""
         berth = self._berths.get(SHARED)
-        if berth is None or berth.dialogue is None or not berth.dialogue.is_alive:
+        if berth is None or berth.dialogue is None:
             return None
         self.used_at = berth.used_at = time.monotonic()
         underway = berth.dialogue.send(tool, arguments, limit, resendable=resendable)

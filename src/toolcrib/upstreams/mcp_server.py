@@ -65,7 +65,7 @@ class McpServer:
         return self._link(headers, ask.exchange).request(ask)
 
     def send(self, tool: str, arguments: bytes, headers: Mapping[str, str], *, resendable: bool) -> Underway | None:
-        link = self._links.get(_fingerprint(headers))
+        link = self._links.get(_fingerprint(headers) if headers else b"")
         if link is None:
             return None
         return link.send(tool, arguments, self._spec.limits.answer_bytes, resendable=resendable)

@@ -182,10 +182,6 @@ def outcome(message: Message, id: int, source: str) -> Outcome:
     result = bytes(message.result)
     if not result.startswith(b"{"):
         raise errors.BadAnswer(f"{source!r} sent an answer without a result object.", source=source)
-    return _classified(result, source)
-
-
-def _classified(result: bytes, source: str) -> Outcome:
     try:
         if not result.isascii():
             result.decode()

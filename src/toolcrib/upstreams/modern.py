@@ -58,12 +58,12 @@ class Modern:
         return await self._heard_out(answer, number, tool, ask.exchange, ask.limit)
 
     def send(self, tool: str, arguments: bytes, limit: int, *, resendable: bool) -> Underway | None:
-        if tool in self._streaming:
+        if self._over or tool in self._streaming or len(tool) > LONGEST_ROUTED:
             return None
         number, began = next(self._ids), time.perf_counter()
         body = messages.bare_modern_call(number, tool, arguments)
         idle_s = egress.KEPT_S if resendable else egress.FRESH_S
-        answer = self._endpoint.post_at_once(_called(tool), body, limit=limit, max_idle_s=idle_s)
+        answer = self._endpoint.post_at_once(_routing("tools/call", tool), body, limit=limit, max_idle_s=idle_s)
         return (
             None if answer is None else Underway(number, self._endpoint.source, tool, answer, self, self._finish, began)
         )
@@ -185,10 +185,6 @@ def _spelt(method: str, name: object) -> bytes:
 
 _routing = lru_cache(maxsize=4096)(_spelt)
 """The same, remembered: the same tools are called again and again. Only for short names."""
-
-
-def _called(tool: str) -> bytes:
-    return _routing("tools/call", tool) if len(tool) <= LONGEST_ROUTED else _spelt("tools/call", tool)
 
 
 def _arguments(params: Params) -> Params:

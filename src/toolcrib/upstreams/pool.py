@@ -135,7 +135,10 @@ class Guard:
 
     def done(self) -> None:
         self.breaker.succeeded()
-        self.give_slot()
+        if self._queue:
+            self.give_slot()
+        else:
+            self._free += 1
 
     async def run(
         self,

@@ -33,7 +33,7 @@ class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
 
 
-class Outside(Protocol):
+class House(Protocol):
     """What the answer to any request depends on."""
 
     date: bytes
@@ -47,7 +47,7 @@ class Way(Protocol):
     loop: asyncio.AbstractEventLoop
 
     @property
-    def outside(self) -> Outside: ...
+    def house(self) -> House: ...
 
     def write(self, data: bytes) -> None: ...
 
@@ -130,10 +130,11 @@ class Incoming(msgspec.Struct, eq=False):
 
     def answer_json(self, body: bytes, request_id: str) -> None:
         """A 200 that says nothing special, in one piece."""
-        self.keep_alive = self.keep_alive and not self._way.outside.is_closing
+        way, house = self._way, self._way.house
+        self.keep_alive = self.keep_alive and not house.is_closing
         stays = b"" if self.keep_alive else _CLOSE
-        self._way.write(_JSON_ANSWER % (self._way.outside.date, stays, request_id.encode(), len(body), body))
-        self._way.answered(self)
+        way.write(_JSON_ANSWER % (house.date, stays, request_id.encode(), len(body), body))
+        way.answered(self)
 
     def serve(self) -> None:
         """Have it served in a task of its own."""
@@ -221,13 +222,13 @@ class Incoming(msgspec.Struct, eq=False):
             self._waiter.set_result(None)
 
     def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
-        outside, sent = self._way.outside, [*headers, *self.own_headers]
+        house, sent = self._way.house, [*headers, *self.own_headers]
         lines = b"".join([b"%b: %b\r\n" % header for header in sent])
         if lines.count(b"\n") != len(sent) or lines.count(b"\r") != len(sent):
             raise ValueError("a header may not contain a line break")
-        self.keep_alive = self.keep_alive and not outside.is_closing
+        self.keep_alive = self.keep_alive and not house.is_closing
         stays = b"" if self.version != "1.0" else _STAY
-        return [_STATUS_LINES[status], outside.date, lines, stays if self.keep_alive else _CLOSE]
+        return [_STATUS_LINES[status], house.date, lines, stays if self.keep_alive else _CLOSE]
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -83,9 +83,9 @@ class Line(asyncio.Protocol):
         if self._is_deaf:
             return
         is_between = self._arriving is None  # then these bytes begin with a request
-        if is_between:
-            self._moved()
-            if self._is_free and self._recognises(data):
+        if is_between and self._may_write is None:
+            self._still_since = self.house.now
+            if self._in_hand is None and not self._waiting and self._recognises(data):
                 return
         self._first = None
         self._framing_bytes += len(data)
@@ -146,7 +146,7 @@ class Line(asyncio.Protocol):
         if parser.should_upgrade():
             return None
         incoming.has_head = True
-        if self._is_free:
+        if self._in_hand is None and self._may_write is None and not self._waiting:
             self._begin(incoming)
         else:
             self._waiting.append(incoming)
@@ -172,10 +172,6 @@ class Line(asyncio.Protocol):
 
     # The request in hand tells us:
 
-    @property
-    def outside(self) -> House:
-        return self.house
-
     def serve(self, incoming: Incoming) -> None:
         self.house.serve(incoming)
 
@@ -192,7 +188,8 @@ class Line(asyncio.Protocol):
         self._in_hand = None
         self._is_last = self._is_last or not incoming.keep_alive or self.house.is_closing
         self._moved()
-        self._go_on()
+        if self._is_last or self._waiting or not self._is_reading:
+            self._go_on()
 
     def regulate(self) -> None:
         """Read on, or stop reading for a while."""
@@ -234,16 +231,11 @@ class Line(asyncio.Protocol):
 
     # How it goes on:
 
-    @property
-    def _is_free(self) -> bool:
-        """Nothing is being served, and nothing is owed that has not been read."""
-        return self._in_hand is None and self._may_write is None and not self._waiting
-
     def _recognises(self, data: bytes) -> bool:
         """Whether this is one whole request with a head that was said before; then it is being served."""
         for head in self._heads:
             if (body := head.body_of(data)) is not None:
-                said = cast("Said", head.meaning)
+                said: Said = head.meaning
                 self._begin(said.again(self, body))
                 return True
         return False
