@@ -166,32 +166,28 @@ def has_wrk() -> bool:
 
 
 def send_with_wrk(case: Case, connections: int = 32, seconds: int = 2) -> tuple[float, float, float]:
-    """One burst of the very same bytes from wrk; an answer that is not a 2xx, or none, stops the benchmark."""
-    with tempfile.TemporaryDirectory() as folder:
-        request, script = Path(folder, "request"), Path(folder, "script.lua")
-        request.write_bytes(case.request)
-        script.write_text(_WRK_SCRIPT)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
+    """One burst of the same request from wrk; an answer that is not a 2xx, or none, stops the benchmark."""
+    head, _, body = case.request.decode().partition("\r\n\r\n")
+    start, *headers = head.split("\r\n")
+    lines = [f'wrk.method = "POST"\nwrk.body = [==[{body}]==]']
+    sent = dict(header.split(": ", 1) for header in headers if not header.startswith("content-length"))
+    sent["Host"] = sent.pop("host")  # wrk has one of its own otherwise
+    lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in sent.items()]
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write("\n".join([*lines, _WRK_DONE]))
+        script.flush()
+        target = f"http://127.0.0.1:{case.port}{start.split()[1]}"
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script.name, target]
         before = cpu_s(case.process)
-        done = subprocess.run(
-            [*command, f"http://127.0.0.1:{case.port}/"],
-            env={**os.environ, "REQUEST": str(request)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         burnt = cpu_s(case.process) - before
-    count, took_us, p50_us, failed = map(float, done.stdout.rpartition("RESULT ")[2].split())
+    count, took_us, p50_us, failed = map(float, said.rpartition("RESULT ")[2].split())
     if failed or not count:
-        raise SystemExit(f"{case.name}: {failed:.0f} of {count:.0f} requests failed\n{done.stdout}")
+        raise SystemExit(f"{case.name}: {failed:.0f} of {count:.0f} requests failed\n{said}")
     return burnt / count * 1e6, count / took_us * 1e6, p50_us / 1e3
 
 
-_WRK_SCRIPT = """
-local file = io.open(os.getenv("REQUEST"), "rb")
-local bytes = file:read("*a")
-file:close()
-request = function() return bytes end
+_WRK_DONE = """
 done = function(summary, latency)
   local e = summary.errors
   local failed = e.connect + e.read + e.write + e.status + e.timeout

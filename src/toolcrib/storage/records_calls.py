@@ -33,7 +33,7 @@ def who(version: int, principal: str, label: str, tool: str) -> bytes:
     return _encode((version, principal, label, tool))[1:-1]
 
 
-def text(at: int, who: bytes, outcome: str, duration_us: int, arguments: bytes) -> bytes:
+def text(at: float, who: bytes, outcome: str, duration_us: float, arguments: bytes) -> bytes:
     """The JSON text of a `CallRecord`; `arguments` is the JSON text of that field.
 
     Text because thousands of them may wait to be written: the garbage collector would look at so many objects again and

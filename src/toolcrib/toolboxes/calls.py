@@ -116,9 +116,8 @@ class Calls:
 
     def add(self, outcome: str, started: float, arguments: object) -> None:
         """One that began at `started`, on `time.perf_counter`, and is over."""
-        took_us = int((time.perf_counter() - started) * 1e6)
-        at = int(time.time() * 1000)
-        self._log.put(self._box, records.text(at, self._who, outcome, took_us, shape(kinds(arguments))))
+        at_ms, took_us = time.time() * 1000, (time.perf_counter() - started) * 1e6
+        self._log.put(self._box, records.text(at_ms, self._who, outcome, took_us, shape(kinds(arguments))))
 
 
 def kinds(arguments: object) -> _Kinds:

@@ -47,10 +47,13 @@ class Usage:
 
     def note(self, owner: Owner, tool: str) -> None:
         """A call succeeded. Costs a dictionary write; everything else happens later."""
+        calls = self._pending.get(owner)
+        if calls is None:
+            if len(self._pending) >= _MOST_OWNERS:
+                return
+            calls = self._pending[owner] = {}
         key = (epoch_of(self._clock()), tool)
-        if owner in self._pending or len(self._pending) < _MOST_OWNERS:
-            calls = self._pending.setdefault(owner, {})
-            calls[key] = calls.get(key, 0) + 1
+        calls[key] = calls.get(key, 0) + 1
 
     async def pins(self, owner: Owner) -> Pins:
         """The pins of this epoch: chosen once, then the same until the next epoch, also after a restart."""
