@@ -94,7 +94,7 @@ def request(id: int, method: str, params: Mapping[str, Any]) -> bytes:
 def bare_modern_call(id: int, tool: str, arguments: bytes) -> bytes:
     """A stateless `tools/call` of somebody who declares nothing and wants to hear nothing but the answer.
 
-    The same bytes as `request` with `modern_params`, for a third of the time.
+    The same bytes as `request` with `modern_params`.
     """
     return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b,"_meta":%b}}' % (
         id,

@@ -64,9 +64,9 @@ class Modern:
         body = messages.bare_modern_call(number, tool, arguments)
         idle_s = egress.KEPT_S if resendable else egress.FRESH_S
         answer = self._endpoint.post_at_once(_routing("tools/call", tool), body, limit=limit, max_idle_s=idle_s)
-        return (
-            None if answer is None else Underway(number, self._endpoint.source, tool, answer, self, self._finish, began)
-        )
+        if answer is None:
+            return None
+        return Underway(number, self._endpoint.source, tool, answer, self, self._finish, began)
 
     async def _finish(self, sent: Underway, exchange: Exchange, limit: int) -> Outcome:
         answer = await egress.whole(sent.answer)
@@ -166,11 +166,8 @@ async def discover(endpoint: Endpoint, nobody: Background) -> egress.HttpAnswer:
 def _headers(ask: Ask) -> bytes:
     key = NAMED_BY.get(ask.method)
     name = ask.params.get(key) if key is not None else None
-    lines = (
-        _routing(ask.method, name)
-        if isinstance(name, str) and len(name) <= LONGEST_ROUTED
-        else _spelt(ask.method, name)
-    )
+    is_short = isinstance(name, str) and len(name) <= LONGEST_ROUTED
+    lines = (_routing if is_short else _spelt)(ask.method, name)
     if ask.mirror:
         repeated = mirrored(ask.mirror, _arguments(ask.params))
         lines += "".join(f"{name}: {value}\r\n" for name, value in repeated.items()).encode("ascii")

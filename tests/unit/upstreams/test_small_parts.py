@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from toolcrib import errors
@@ -184,3 +185,12 @@ def test_reserved_meta_of_one_hop_does_not_travel_to_the_next() -> None:
     assert "io.modelcontextprotocol/logLevel" not in modern
     legacy = messages.legacy_params({"name": "x", "_meta": given}, exchange, 9)["_meta"]
     assert legacy == {"traceparent": "00-1-2-3", "progressToken": 9}
+
+
+@pytest.mark.parametrize("tool", ["echo", "ümlaut", 'quo"te', "\u2028"])
+@pytest.mark.parametrize("arguments", [b"{}", b'{"a": [1, 2.0, "\xc3\xa9"]}'])
+def test_a_call_sent_ahead_is_worded_like_any_other(tool: str, arguments: bytes) -> None:
+    nobody = Background(Principal("k", Role.agent, None))
+    params = {"name": tool, "arguments": msgspec.Raw(arguments)}
+    ordinary = messages.request(7, "tools/call", messages.modern_params(params, nobody, 7))
+    assert messages.bare_modern_call(7, tool, arguments) == ordinary
