@@ -148,8 +148,9 @@ class HttpAnswer(msgspec.Struct, eq=False):
 
     def plain_body(self) -> bytes | None:
         """The body of a 200 that came whole, and not piece by piece."""
-        is_plain = self._complete and self._error is None and self.status == 200 and not self.streamed
-        return self.body if is_plain else None
+        if not self._complete or self._error is not None or self.status != 200 or self.streamed:
+            return None
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     def has_length(self) -> bool:
         return "content-length" in self.headers and "transfer-encoding" not in self.headers
@@ -424,7 +425,7 @@ class HttpPool:
         while self._idle:
             connection = self._idle.pop()
             age = now - connection.idle_since
-            if age <= min(max_idle_s, connection.kept_s) and connection.is_quiet():
+            if age <= max_idle_s and age <= connection.kept_s and connection.is_quiet():
                 return connection
             connection.abort()
         return None

@@ -29,14 +29,11 @@ class Breaker:
         self._longest_s = longest_s
         self._clock = clock
         self._failures = 0
+        self.is_open = False
         self._opened = 0
         self._until = 0.0
         self._probing = False
         self._reason = ""
-
-    @property
-    def is_open(self) -> bool:
-        return self._failures >= self._threshold
 
     def admit(self, *, insist: bool = False) -> None:
         """Let one request through, or raise. Whoever is let through reports back with one of the three below.
@@ -53,11 +50,13 @@ class Breaker:
         self._probing = True
 
     def succeeded(self) -> None:
-        self._failures = self._opened = 0
-        self._probing = False
+        if self._failures:
+            self._failures = self._opened = 0
+            self.is_open = self._probing = False
 
     def failed(self, reason: str = "") -> None:
         self._failures += 1
+        self.is_open = self._failures >= self._threshold
         self._reason = reason
         if self.is_open and (self._probing or self._clock() >= self._until):
             self._opened += 1

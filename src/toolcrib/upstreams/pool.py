@@ -123,7 +123,7 @@ class Guard:
         self._free = limits.concurrent
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    def start(self, tool: str, arguments: bytes, headers: Mapping[str, str], *, resendable: bool) -> Underway | None:
+    def start(self, tool: str, arguments: bytes, headers: Mapping[str, str], resendable: bool) -> Underway | None:
         """A call that need not wait for anything: a slot is free, the upstream well, a connection open."""
         if not self._free or self.breaker.is_open:
             return None
@@ -267,7 +267,7 @@ class GuardedUpstream:
     ) -> HeadStart | None:
         credentials = self._spec.credentials
         headers = NO_HEADERS if credentials is no_credentials else at_once(credentials(principal))
-        return None if headers is None else self._guard.start(tool, arguments, headers, resendable=safe_to_retry)
+        return None if headers is None else self._guard.start(tool, arguments, headers, safe_to_retry)
 
     async def fetch(self, exchange: Exchange, *, insist: bool = False) -> Listing:
         guard = self._guard

@@ -99,13 +99,10 @@ class Edge:
     def hasten(self, incoming: Incoming) -> bool:
         """Serve it at the express counter, if its head was let in before; false if it takes the ordinary way."""
         admitted = self._known(incoming)
-        if admitted is None or admitted.ticket is None:
-            return False
-        body = incoming.whole_body(self._max_body_bytes)
-        if body is None:
+        if admitted is None or admitted.ticket is None or incoming.size > self._max_body_bytes:
             return False
         try:
-            return self._express.take(admitted.ticket, body, incoming)
+            return self._express.take(admitted.ticket, incoming.whole_body, incoming)
         except Exception:
             log.exception("%s %r crashed at the express counter", incoming.method, incoming.target[:200])
             return False

@@ -74,7 +74,7 @@ class Said(msgspec.Struct, eq=False):
         """The next request that says so, whole."""
         return Incoming(
             way, self.method, self.target, "1.1", self.raw_headers, self, has_head=True, is_complete=True,
-            _body=[body], _size=len(body),
+            _body=[body], size=len(body), whole_body=body,
         )  # fmt: skip
 
 
@@ -100,20 +100,19 @@ class Incoming(msgspec.Struct, eq=False):
     begun: Any = None
     """What was done for it before it was served."""
     _body: list[bytes] = []
-    _size: int = 0
+    size: int = 0
+    """How much of the body has come."""
+    whole_body: bytes = b""
+    """The body of a request whose head was recognised: those are served when they are whole."""
     _is_wanted: bool = False
     _waiter: asyncio.Future[None] | None = None
     _has_started: bool = False
-
-    def whole_body(self, limit: int) -> bytes | None:
-        """The body if it is there, in one piece and not too long."""
-        return self._body[0] if self.is_complete and len(self._body) == 1 and self._size <= limit else None
 
     async def body(self, limit: int) -> bytes:
         """The whole body; `TooLarge` as soon as it is, or is announced to be."""
         if not self.is_complete:
             await self._arrival(limit)
-        if self._size > limit:
+        if self.size > limit:
             raise _too_large(limit)
         return self._body[0] if len(self._body) == 1 else b"".join(self._body)
 
@@ -177,13 +176,13 @@ class Incoming(msgspec.Struct, eq=False):
     @property
     def is_ahead(self) -> bool:
         """More of the body is here than anybody has asked for."""
-        return self._size > BODY_AHEAD_BYTES and not self._is_wanted and not self.is_answered
+        return self.size > BODY_AHEAD_BYTES and not self._is_wanted and not self.is_answered
 
     def took(self, piece: bytes) -> None:
         if self.is_answered:
             return self._body.clear()  # nobody will read it
         self._body.append(piece)
-        self._size += len(piece)
+        self.size += len(piece)
         return self._rouse()
 
     def completed(self) -> None:
@@ -204,7 +203,7 @@ class Incoming(msgspec.Struct, eq=False):
             self._way.write(_CONTINUE)
         self._is_wanted = True
         self._way.regulate()
-        while not self.is_complete and self._size <= limit:
+        while not self.is_complete and self.size <= limit:
             if self.is_gone:
                 raise ClientGone
             self._waiter = self._way.loop.create_future()

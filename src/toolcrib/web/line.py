@@ -187,7 +187,8 @@ class Line(asyncio.Protocol):
         incoming.is_answered = True
         self._in_hand = None
         self._is_last = self._is_last or not incoming.keep_alive or self.house.is_closing
-        self._moved()
+        if self._may_write is None:
+            self._still_since = self.house.now
         if self._is_last or self._waiting or not self._is_reading:
             self._go_on()
 
@@ -236,7 +237,8 @@ class Line(asyncio.Protocol):
         for head in self._heads:
             if (body := head.body_of(data)) is not None:
                 said: Said = head.meaning
-                self._begin(said.again(self, body))
+                self._in_hand = incoming = said.again(self, body)
+                self.house.begin(incoming)
                 return True
         return False
 
