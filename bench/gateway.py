@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import tempfile
 from contextlib import ExitStack
@@ -65,10 +66,12 @@ def hop() -> None:
     """
     load = "wrk" if has_wrk() else "Python; install wrk for less of it"
     print(f"The hop: the upstream, the load ({load}) and what stands between them share this machine's cores")
-    for upstream, what in (
-        ("bench.raw_apps:app", "a raw-ASGI upstream"),
-        ("bench.sdk_upstream:app", "the SDK's server"),
+    for upstream, what, needs in (
+        ("bench.raw_apps:app", "a raw-ASGI upstream", "uvicorn"),
+        ("bench.sdk_upstream:app", "the SDK's server", "mcp"),
     ):
+        if not _is_installed(needs):
+            continue
         with ExitStack() as stack:
             port = free_port()
             process = stack.enter_context(started(*uvicorn(upstream, port), port=port))
@@ -81,9 +84,19 @@ def hop() -> None:
             requests = 4000 if "raw" in upstream else 1000
             many = interleave(cases, requests=requests, measure=send_with_wrk if has_wrk() else None)
         _hop_table(what, one, many)
+    if not _is_installed("fastmcp"):
+        return
     with ExitStack() as stack:
         peer = interleave([_fastmcp_proxy(stack, _raw(stack)[1])], rounds=3, connections=1, requests=15)["fastmcp"]
     print(f"  FastMCP's proxy: p50 {peer.p50:.1f} ms, {peer.cpu:.0f} µs CPU")
+
+
+def _is_installed(package: str) -> bool:
+    """Machines lent for a measurement have not every peer."""
+    found = importlib.util.find_spec(package) is not None
+    if not found:
+        print(f"  {package} is not installed here: left out")
+    return found
 
 
 def _hop_table(what: str, one: dict[str, Figure], many: dict[str, Figure]) -> None:

@@ -46,6 +46,10 @@ class Begun(msgspec.Struct, eq=False, frozen=True):
     toolbox: OpenToolbox
     head_start: HeadStart
 
+    def close(self) -> None:
+        """The request has been served: what of it nobody took goes."""
+        self.head_start.close()
+
 
 class Gateway:
     """Everything the MCP endpoints share."""

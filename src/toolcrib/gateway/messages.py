@@ -19,16 +19,15 @@ JsonObject = dict[str, Any]
 NO_ID = Raw(b"null")
 
 
-class Meta(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "version": "io.modelcontextprotocol/protocolVersion",
-        "capabilities": "io.modelcontextprotocol/clientCapabilities",
-        "log_level": "io.modelcontextprotocol/logLevel",
-        "progress_token": "progressToken",
-    },
-):
+_META_KEYS = {
+    "version": "io.modelcontextprotocol/protocolVersion",
+    "capabilities": "io.modelcontextprotocol/clientCapabilities",
+    "log_level": "io.modelcontextprotocol/logLevel",
+    "progress_token": "progressToken",
+}
+
+
+class Meta(msgspec.Struct, frozen=True, rename=_META_KEYS):
     """`params._meta`, as far as it concerns us."""
 
     version: str | UnsetType = UNSET
@@ -103,16 +102,7 @@ class _Loose(msgspec.Struct, frozen=True):
     params: Raw = Raw()
 
 
-class PlainMeta(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "version": "io.modelcontextprotocol/protocolVersion",
-        "capabilities": "io.modelcontextprotocol/clientCapabilities",
-        "log_level": "io.modelcontextprotocol/logLevel",
-        "progress_token": "progressToken",
-    },
-):
+class PlainMeta(msgspec.Struct, frozen=True, rename=_META_KEYS):
     version: Literal["2026-07-28"]
     capabilities: JsonObject
     log_level: Raw = Raw()

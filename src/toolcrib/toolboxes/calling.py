@@ -21,8 +21,8 @@ from toolcrib.toolboxes.usage import Usage
 from toolcrib.upstreams.upstream import HeadStart, Upstream
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    isError: msgspec.Raw = msgspec.Raw()  # noqa: N815 - the wire's spelling; an upstream may send anything
+class _Verdict(msgspec.Struct, frozen=True, rename="camel"):
+    is_error: msgspec.Raw = msgspec.Raw()  # raw: an upstream may send anything
 
 
 _read_verdict = msgspec.json.Decoder(_Verdict).decode
@@ -110,7 +110,7 @@ def verdict(result: bytes) -> str:
     """How a call ended that came to a result."""
     if b"true" not in result:  # the shortest way to know that it is no error
         return "ok"
-    return "tool_error" if bytes(_read_verdict(result).isError) == b"true" else "ok"
+    return "tool_error" if bytes(_read_verdict(result).is_error) == b"true" else "ok"
 
 
 def _does_not_fit(tool: Tool, violation: Violation) -> InvalidArguments:

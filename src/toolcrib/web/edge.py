@@ -71,7 +71,7 @@ class Edge:
             await self._serve(incoming)
         finally:
             if incoming.begun is not None:
-                incoming.begun.head_start.close()
+                incoming.begun.close()
 
     async def _serve(self, incoming: Incoming) -> None:
         headers = dict(incoming.raw_headers)
@@ -99,10 +99,12 @@ class Edge:
     def hasten(self, incoming: Incoming) -> bool:
         """Serve it at the express counter, if its head was let in before; false if it takes the ordinary way."""
         admitted = self._known(incoming)
-        if admitted is None or admitted.ticket is None or incoming.size > self._max_body_bytes:
+        if admitted is None or admitted.ticket is None:
+            return False
+        if not incoming.is_complete or incoming.size > self._max_body_bytes:
             return False
         try:
-            return self._express.take(admitted.ticket, incoming.whole_body, incoming)
+            return self._express.take(admitted.ticket, incoming.received, incoming)
         except Exception:
             log.exception("%s %r crashed at the express counter", incoming.method, incoming.target[:200])
             return False

@@ -74,7 +74,7 @@ class Said(msgspec.Struct, eq=False):
         """The next request that says so, whole."""
         return Incoming(
             way, self.method, self.target, "1.1", self.raw_headers, self, has_head=True, is_complete=True,
-            _body=[body], size=len(body), whole_body=body,
+            _body=[body], size=len(body),
         )  # fmt: skip
 
 
@@ -102,11 +102,14 @@ class Incoming(msgspec.Struct, eq=False):
     _body: list[bytes] = []
     size: int = 0
     """How much of the body has come."""
-    whole_body: bytes = b""
-    """The body of a request whose head was recognised: those are served when they are whole."""
     _is_wanted: bool = False
     _waiter: asyncio.Future[None] | None = None
     _has_started: bool = False
+
+    @property
+    def received(self) -> bytes:
+        """What has come of the body."""
+        return self._body[0] if len(self._body) == 1 else b"".join(self._body)
 
     async def body(self, limit: int) -> bytes:
         """The whole body; `TooLarge` as soon as it is, or is announced to be."""
@@ -114,7 +117,7 @@ class Incoming(msgspec.Struct, eq=False):
             await self._arrival(limit)
         if self.size > limit:
             raise _too_large(limit)
-        return self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        return self.received
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes, *, with_body: bool = True) -> None:
         """The whole answer at once. One that comes after a stream has begun can only break that stream off."""

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.interaction.foundation.plain_http import Answer, Client, connected
 from tests.interaction.gateway.front_door import Message, entry, request, routing, stateless, until
-from tests.kit import Tool, faulty_upstream
+from tests.kit import FaultyUpstream, Tool, faulty_upstream
 
 from toolcrib import app, settings
 from toolcrib.errors import Unreachable
@@ -78,7 +78,10 @@ class Shop:
     def is_at_rest(self) -> bool:
         """Every slot is free, nothing is on its way."""
         free = all(guard._free == guard.limits.concurrent for guard in self.guards)
-        return free and not self.it.edge._express.crossings._running
+        return free and self.nothing_crosses()
+
+    def nothing_crosses(self) -> bool:
+        return not self.it.edge._express.crossings._running
 
 
 @asynccontextmanager
@@ -120,6 +123,16 @@ def with_body(sent: bytes, body: bytes) -> bytes:
     """The same head in front of another body."""
     head, _, before = sent.partition(b"\r\n\r\n")
     return head.replace(b"content-length: %d" % len(before), b"content-length: %d" % len(body)) + b"\r\n\r\n" + body
+
+
+async def begin_slow(it: Shop, up: FaultyUpstream, client: Client, text: str = "well", token: str = TOKEN) -> None:
+    """`slow` is on its way, sent ahead. Its head is known from a call that was refused before it left the house."""
+    before = up.executions["slow"]
+    await ask(client, call("up.echo", token=token))
+    await ask(client, with_body(call("up.slow", token=token), b"{}"))
+    await client.send(call("up.slow", {"text": text}, token=token))
+    await until(lambda: up.executions["slow"] == before + 1)
+    assert it.ways[-1] is True
 
 
 async def ask(client: Client, sent: bytes) -> Answer:
@@ -270,6 +283,19 @@ async def test_any_body_behind_a_known_head_is_read_as_behind_a_new_one(tmp_path
         assert it.ways == [False]
 
 
+async def test_a_body_that_is_too_large_is_refused_behind_a_known_head_too(tmp_path: Path) -> None:
+    async with faulty_upstream([Tool("echo")]) as up, shop(tmp_path, max_body_bytes=2_000) as it:
+        await it.stock(entry("up", up))
+        large = call("up.echo", {"text": "x" * 3_000})
+        async with connected(it.port) as client:
+            await ask(client, call("up.echo", {"text": "x"}))
+            seasoned = await ask(client, large)
+        async with connected(it.port) as client:
+            assert said(await ask(client, large)) == said(seasoned)
+        assert seasoned.status == 413
+        assert up.executions["echo"] == 1
+
+
 async def test_a_key_that_was_revoked_is_refused_on_a_connection_it_has_used(tmp_path: Path) -> None:
     async with faulty_upstream([Tool("echo")]) as up, shop(tmp_path) as it:
         await it.stock(entry("up", up))
@@ -337,8 +363,8 @@ async def test_a_tool_that_was_held_back_is_refused_from_then_on(tmp_path: Path)
         assert up.executions["echo"] == 2
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.3], ids=["at once", "after it was handed over"])
-async def test_a_client_that_leaves_takes_its_call_with_it(tmp_path: Path, after_s: float) -> None:
+@pytest.mark.parametrize("is_early", [True, False], ids=["at once", "after it was handed over"])
+async def test_a_client_that_leaves_takes_its_call_with_it(tmp_path: Path, is_early: bool) -> None:
     async with faulty_upstream([Tool("echo"), Tool("slow", "hang")], eras=("modern",)) as up, shop(tmp_path) as it:
         await it.stock(entry("up", up))
         async with connected(it.port) as client:
@@ -346,14 +372,8 @@ async def test_a_client_that_leaves_takes_its_call_with_it(tmp_path: Path, after
             await client.send(call("up.slow"))
             await until(lambda: up.executions["slow"] == 1)
         async with connected(it.port) as client:
-            for _ in range(2):
-                await ask(client, call("up.echo"))
-            # The head of `slow` becomes known by a call that is refused before it leaves the house.
-            await ask(client, with_body(call("up.slow"), b"{}"))
-            await client.send(call("up.slow"))
-            await until(lambda: up.executions["slow"] == 2)
-            await asyncio.sleep(after_s)
-            assert it.ways[-1] is True
+            await begin_slow(it, up, client)
+            await until(lambda: is_early or it.nothing_crosses())
         await until(it.is_at_rest)
         assert (await it.outcomes()).count("cancelled") == 2
         async with connected(it.port) as client:
@@ -378,10 +398,7 @@ async def test_a_call_on_its_way_is_not_touched_by_what_happens_meanwhile(tmp_pa
         await it.rest("PATCH", "toolboxes/box", {"default_version": "1"})
         key = await it.rest("POST", "keys", {"role": "agent"})
         async with connected(it.port) as client:
-            await ask(client, call("up.echo", token=key["key"]))
-            await ask(client, with_body(call("up.slow", token=key["key"]), b"{}"))
-            await client.send(call("up.slow", {"text": "done"}, token=key["key"]))
-            await until(lambda: up.executions["slow"] == 1)
+            await begin_slow(it, up, client, "done", key["key"])
             match change:
                 case "revoke":
                     await it.it.crib.access.revoke_key("default", key["id"])
@@ -393,7 +410,6 @@ async def test_a_call_on_its_way_is_not_touched_by_what_happens_meanwhile(tmp_pa
                 case _:
                     await it.rest("DELETE", "connections/mine")
             answer = await client.answer()
-        assert it.ways[-1] is True
         assert json.loads(answer.body)["result"]["content"][0]["text"] == "done", answer
         assert (up.executions["slow"], other.executions["slow"]) == (1, 0)
         assert (await it.records())[-1] == (1, "slow", "ok")
@@ -406,15 +422,11 @@ async def test_calls_already_sent_are_answered_although_others_have_failed(tmp_p
     async with faulty_upstream(tools, eras=("modern",)) as up, shop(tmp_path) as it:
         await it.stock(entry("up", up))
         async with connected(it.port) as slow, connected(it.port) as bad:
-            await ask(slow, call("up.echo"))
-            await ask(slow, with_body(call("up.slow"), b"{}"))
-            await slow.send(call("up.slow", {"text": "well"}))
-            await until(lambda: up.executions["slow"] == 1)
+            await begin_slow(it, up, slow)
             for _ in range(5):
                 await ask(bad, call("up.bad"))
             assert it.guards[0].breaker.is_open
             answer = await slow.answer()
-        assert True in it.ways
         assert json.loads(answer.body)["result"]["content"][0]["text"] == "well"
         assert it.is_at_rest()
 
@@ -424,10 +436,7 @@ async def test_a_call_on_its_way_needs_no_other_dialogue_than_its_own(tmp_path: 
     async with faulty_upstream(tools, eras=("modern",)) as up, shop(tmp_path) as it:
         await it.stock(entry("up", up))
         async with connected(it.port) as client:
-            await ask(client, call("up.echo"))
-            await ask(client, with_body(call("up.slow"), b"{}"))
-            await client.send(call("up.slow", {"text": "well"}))
-            await until(lambda: up.executions["slow"] == 1)
+            await begin_slow(it, up, client)
             link = next(iter(it.guards[0].kind._links.values()))
             link._let_go(link._berths[SHARED])  # as after a refusal that made another call doubt it
 
