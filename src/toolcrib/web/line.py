@@ -1,9 +1,9 @@
 """HTTP/1.1 as one client speaks it to us: requests in, one after the other, and the way back for each.
 
-llhttp (`httptools`) does the parsing and refuses what is ambiguous; a request whose head was parsed before is recognised
-by it (`heads`). This keeps order, pressure and endings. A request arrives, waits its turn, is in hand, is answered; it is
-served from the moment its headers are there. A body is read no faster than its handler takes it, and the next request
-waits until the last answer has been read. Knows no routes.
+llhttp (`httptools`) does the parsing and refuses what is ambiguous; a request is recognised if its head was parsed
+before (`heads`). This keeps order, pressure and endings. A request arrives, waits its turn, is in hand, is answered; it
+is served from the moment its headers are there. A body is read no faster than its handler takes it, and the next
+request waits until the last answer has been read. Knows no routes.
 """
 
 from __future__ import annotations
